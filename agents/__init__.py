@@ -1,0 +1,1 @@
+"""Who does the work: definitions, briefs, tools, models and the loop that joins them."""

@@ -1,0 +1,1 @@
+"""The file tools of an agent that runs inside this process."""

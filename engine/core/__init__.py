@@ -1,0 +1,1 @@
+"""Pure values and decisions: nothing in here reads, writes or waits."""

@@ -1,0 +1,198 @@
+"""What can happen in a run. Events carry facts; time and sequence number belong to the log.
+
+There are two classes. *Decision* events are durable before anything is done because of them, and
+scheduling sees only these. *Trace* events show what an agent is doing and may be lost in a crash.
+"""
+
+from dataclasses import dataclass
+
+from engine.core.ids import AttemptId, CheckId, TaskId
+from engine.core.outcome import AttemptOutcome, Status, Stop
+
+# --- decisions ---
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The run exists and its tasks are about to be queued."""
+
+    task_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskQueued:
+    """The task waits for its predecessors or for room."""
+
+    task: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """An attempt is about to begin; nothing of it has happened yet."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStopping:
+    """A running attempt is about to be ended from outside."""
+
+    attempt: AttemptId
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSettled:
+    """An attempt ended and its result is durable. Attempt 0: the task was never started."""
+
+    attempt: AttemptId
+    outcome: AttemptOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Someone wants the run, or one task of it, to end."""
+
+    reason: str
+    task: TaskId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunDeadlinePassed:
+    """The run's absolute deadline is over."""
+
+    limit_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStarted:
+    """A check of an attempt is about to be started."""
+
+    attempt: AttemptId
+    check: CheckId
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEnded:
+    """A check of an attempt ended; `reason` is absent when it passed."""
+
+    attempt: AttemptId
+    check: CheckId
+    passed: bool
+    duration_ms: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutChanged:
+    """The checkout a reader worked in is no longer what it was when the reader started."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    """A new process took the run over from one that died."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettled:
+    """Every task is final; nothing more will happen by itself."""
+
+    status: Status
+    reason: str | None = None
+
+
+Decision = (
+    RunStarted
+    | TaskQueued
+    | AttemptStarted
+    | AttemptStopping
+    | AttemptSettled
+    | CancelRequested
+    | RunDeadlinePassed
+    | CheckStarted
+    | CheckEnded
+    | CheckoutChanged
+    | RunResumed
+    | RunSettled
+)
+
+# --- traces ---
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The agent asked its model for turn number `turn`, counted from 1."""
+
+    attempt: AttemptId
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of visible text arrived from the model."""
+
+    attempt: AttemptId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """A piece of reasoning arrived from the model."""
+
+    attempt: AttemptId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEnded:
+    """The model finished an answer."""
+
+    attempt: AttemptId
+    stop_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool call began; `summary` is one line for people."""
+
+    attempt: AttemptId
+    call: str
+    tool: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    """A tool call ended."""
+
+    attempt: AttemptId
+    call: str
+    tool: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReported:
+    """What the attempt has used so far; every number counts from the attempt's start.
+
+    Attributes:
+        cost_usd: None while a price is unknown.
+    """
+
+    attempt: AttemptId
+    turns: int
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+Trace = (
+    TurnStarted | TextDelta | ThinkingDelta | MessageEnded | ToolStarted | ToolEnded | UsageReported
+)
+
+Event = Decision | Trace

@@ -1,0 +1,73 @@
+"""How a task ends, and what is known when it does."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Status(Enum):
+    """Where a task stands; the last six are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    UNCERTAIN = "uncertain"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more will happen to the task by itself."""
+        return self not in {Status.QUEUED, Status.RUNNING}
+
+
+class FailureStage(Enum):
+    """Where in an attempt's life it failed."""
+
+    WORKSPACE = "workspace"
+    SETUP = "setup"
+    LAUNCH = "launch"
+    PROCESS = "process"
+    RESULT = "result"
+    VERIFICATION = "verification"
+
+
+class StopCause(Enum):
+    """Who or what stops an attempt that has not ended by itself."""
+
+    CANCEL = "cancel"
+    TASK_DEADLINE = "task deadline"
+    RUN_DEADLINE = "run deadline"
+    COST = "cost"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """An order to end, with the sentence that the task's `reason` will carry."""
+
+    cause: StopCause
+    reason: str
+
+    @property
+    def status(self) -> Status:
+        """The status of a running task that is stopped for this cause."""
+        deadlines = {StopCause.TASK_DEADLINE, StopCause.RUN_DEADLINE}
+        return Status.FAILED if self.cause in deadlines else Status.CANCELLED
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOutcome:
+    """What an attempt came to, after its result was made durable.
+
+    Attributes:
+        reason: present on everything that did not succeed.
+        result_digest: SHA-256 of the saved result file, in hex; None when nothing was saved.
+        cost_usd: dollars this attempt spent, as far as prices are known.
+    """
+
+    status: Status
+    reason: str | None = None
+    stage: FailureStage | None = None
+    result_digest: str | None = None
+    cost_usd: float = 0.0
