@@ -50,7 +50,7 @@ class Executor(Protocol):
         ...
 
     async def close(self, attempt: AttemptId, stop: Stop, reporter: Reporter) -> AttemptOutcome:
-        """Save what a stopped attempt left behind; called after `run` was cancelled and returned."""
+        """Save what a stopped attempt left behind; called once its `run` has returned."""
         ...
 
     async def settle_unstarted(self, tasks: Sequence[Unstarted]) -> Sequence[str | None]:

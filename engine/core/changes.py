@@ -1,4 +1,4 @@
-"""A change between two trees, as a list of paths with what stood there and what stands there now."""
+"""A change between two trees: paths, what stood there and what stands there now."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -63,7 +63,7 @@ def _c_quoted(path: bytes) -> str:
     for byte in path:
         if byte in _ESCAPES:
             out.append("\\" + _ESCAPES[byte])
-        elif 0x20 <= byte < 0x7F:
+        elif chr(byte).isascii() and chr(byte).isprintable():
             out.append(chr(byte))
         else:
             out.append(f"\\{byte:03o}")
