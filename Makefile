@@ -1,0 +1,86 @@
+# Every target sets up what it needs in .venv: Linux, Python 3.11 or newer, pip, git and make suffice.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+# What must not have one uncovered line or branch: the decisions, and what writes in a checkout.
+PROVEN := engine/core/*,worktrees/apply*,worktrees/journal*
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.PHONY: help setup demo test smoke lint format package soak bench pins clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo      watch scripted agents fix a bug, and take it back"
+	@echo "make test      every test, with coverage"
+	@echo "make lint      format, lint, import rules, types"
+	@echo "make package   the wheel, installed beside a package called agents"
+	@echo "make soak      long randomised schedules"
+	@echo "make bench     the numbers"
+	@echo "make format    let ruff write the files"
+	@echo "make pins      refresh constraints.txt with the newest versions that work together"
+
+setup: $(READY)
+
+# A Python without ensurepip still makes an environment without pip, and its own pip can fill one.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "pinata needs Python 3.11 or newer: make PYTHON=python3.x ..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --constraint constraints.txt pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+	  --group dev --editable .
+	@touch $@
+
+demo: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
+
+# The second report fails on any gap in what must be proven line by line.
+test: $(READY)
+	@$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+	$(BIN)/coverage report --include='$(PROVEN)' --fail-under=100
+
+smoke: $(READY)
+	$(BIN)/python -m pytest -m smoke
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+package: $(READY)
+	@rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -m pytest tests/test_packaging.py
+
+soak: $(READY)
+	$(BIN)/python -m pytest --hypothesis-profile=soak
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+# Resolves afresh in an environment of its own, then writes name==version lines and nothing else.
+pins:
+	@rm -rf build/pins
+	@$(PYTHON) -m venv --without-pip build/pins
+	@$(PYTHON) -m pip --python build/pins/bin/python install --quiet --upgrade pip
+	@build/pins/bin/python -m pip install --quiet --upgrade --group dev .
+	@build/pins/bin/python -m pip freeze --all --exclude pinata-engine > build/constraints.txt
+	@mv build/constraints.txt constraints.txt
+	@rm -rf build/pins
+
+clean:
+	rm -rf $(VENV) build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
