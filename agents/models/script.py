@@ -1,0 +1,206 @@
+"""The format of scripts: which turns a scripted model gives for which task.
+
+`docs/scripts.md` describes it for its users. A script is checked whole when it is read, so that a
+typing error shows up before a run and not in its ninth turn.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from agents.models.port import Trouble, Usage
+from agents.schema import faults, quoted
+from agents.strict_yaml import StrictYamlError, decode_yaml
+from engine.core.errors import UsageError
+
+ANY_TASK = "*"
+MAX_SCRIPT_BYTES = 4 << 20
+_MAX_DELAY_MS = 3_600_000
+_KEY = re.compile(r"(?:\*|[a-z][a-z0-9-]{0,31})(?:@[1-9][0-9]{0,3})?")
+_ERRORS = tuple(trouble.value for trouble in Trouble if trouble.may_pass)
+
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 10**12}
+TURN_SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "text": {"type": "string"},
+        "thinking": {"type": "string"},
+        "calls": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["tool"],
+                "properties": {
+                    "tool": {"type": "string", "minLength": 1},
+                    "arguments": {"type": "object"},
+                },
+            },
+        },
+        "usage": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "input": _COUNT,
+                "output": _COUNT,
+                "costUsd": {"type": "number", "minimum": 0, "maximum": 10**6},
+            },
+        },
+        "delayMs": {"type": "integer", "minimum": 0, "maximum": _MAX_DELAY_MS},
+        "error": {"type": "string", "enum": _ERRORS},
+        "hang": {"type": "boolean", "enum": (True,)},
+    },
+}
+
+
+class ScriptError(UsageError):
+    """A script cannot be used.
+
+    Attributes:
+        source: the file as it was named.
+        problem: the place in it, what is wrong there and what would be right.
+    """
+
+    def __init__(self, source: str, problem: str) -> None:
+        self.source = source
+        self.problem = problem
+        super().__init__(f"script {source}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedCall:
+    """A tool call as it stands in the script, references not yet filled in."""
+
+    tool: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer.
+
+    Attributes:
+        delay_ms: how long the answer lets the asker wait before anything of it arrives.
+        error: breaks the answer off after its text.
+        hang: after its text the answer never ends.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[ScriptedCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    delay_ms: int = 0
+    error: Trouble | None = None
+    hang: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All turns of a file, by their key: a task id or `*`, perhaps with `@` and an attempt."""
+
+    turns: Mapping[str, tuple[Turn, ...]]
+
+    def turns_of(self, task: str, attempt: int) -> tuple[Turn, ...]:
+        """Return the turns of one attempt; the most exact key wins, no key means no turns."""
+        for key in (f"{task}@{attempt}", task, f"{ANY_TASK}@{attempt}", ANY_TASK):
+            if key in self.turns:
+                return self.turns[key]
+        return ()
+
+
+def read_script(path: Path) -> Script:
+    """Read and check the script at `path`; blocks, so call it in a thread.
+
+    Raises:
+        ScriptError: it is not there, too large, or not a script; the sentence says where and why.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_SCRIPT_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ScriptError(
+            str(path), f"cannot be read ({reason}); give the path of a file"
+        ) from error
+    return decode_script(data, str(path))
+
+
+def decode_script(data: bytes, source: str) -> Script:
+    """Return the script that `data` holds: JSON when `source` ends in `.json`, else YAML.
+
+    Raises:
+        ScriptError: the first fault, naming its place and a remedy.
+    """
+    if len(data) > MAX_SCRIPT_BYTES:
+        raise ScriptError(source, f"is larger than {MAX_SCRIPT_BYTES >> 20} MiB; split it")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ScriptError(source, "is not UTF-8 text; save it as UTF-8") from error
+    is_json = PurePath(source).suffix.lower() == ".json"
+    try:
+        content = _decode_json(text) if is_json else decode_yaml(text)
+    except StrictYamlError as error:
+        raise ScriptError(source, str(error)) from error
+    if not isinstance(content, dict) or not content:
+        raise ScriptError(source, "must map task ids, or *, to lists of turns; write `*:` first")
+    return Script({key: _turns(key, value, source) for key, value in content.items()})
+
+
+def _decode_json(text: str) -> object:
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        seen = dict(pairs)
+        if len(seen) != len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise StrictYamlError(f"the key {quoted(twice)} stands twice: remove one", None)
+        return seen
+
+    def refuse(word: str) -> object:
+        raise StrictYamlError(f"{word} is not JSON: write a number", None)
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        problem = f"is not JSON ({error.msg} in column {error.colno}); mend it there"
+        raise StrictYamlError(problem, error.lineno) from error
+    except RecursionError as error:
+        raise StrictYamlError("lists and objects are nested too deeply", None) from error
+
+
+def _turns(key: str, value: object, source: str) -> tuple[Turn, ...]:
+    if not _KEY.fullmatch(key):
+        remedy = "use a task id such as fix, fix@2 for its second attempt, or * for any task"
+        raise ScriptError(source, f"the key {quoted(key)} is not a task: {remedy}")
+    if not isinstance(value, list):
+        raise ScriptError(source, f"{key}: must be a list of turns, not {quoted(value)}")
+    return tuple(_turn(each, f"{key}[{index}]", source) for index, each in enumerate(value))
+
+
+def _turn(value: object, place: str, source: str) -> Turn:
+    wrong = faults(TURN_SCHEMA, value, place)
+    if wrong:
+        raise ScriptError(source, wrong[0])
+    assert isinstance(value, dict)
+    if not value.keys() & {"text", "calls", "error", "hang"}:
+        raise ScriptError(source, f"{place}: says nothing; give it text, calls, an error or hang")
+    if {"error", "hang"} <= value.keys():
+        raise ScriptError(source, f"{place}: has both error and hang; keep one")
+    if "calls" in value and value.keys() & {"error", "hang"}:
+        remedy = "an answer that breaks off has no calls; move them to a turn of their own"
+        raise ScriptError(source, f"{place}.calls: {remedy}")
+    usage = value.get("usage", {})
+    calls = value.get("calls", [])
+    return Turn(
+        text=value.get("text", ""),
+        thinking=value.get("thinking", ""),
+        calls=tuple(ScriptedCall(call["tool"], call.get("arguments", {})) for call in calls),
+        usage=Usage(usage.get("input", 0), usage.get("output", 0), float(usage.get("costUsd", 0))),
+        delay_ms=value.get("delayMs", 0),
+        error=Trouble(value["error"]) if "error" in value else None,
+        hang="hang" in value,
+    )
