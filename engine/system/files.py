@@ -1,0 +1,168 @@
+"""Files that survive a crash whole, and reads that nothing can divert.
+
+Every function blocks; callers on the loop hop to a thread. What is durable on return stays so when
+the machine loses power: the bytes were flushed before the name, and the name before the return.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from engine.core.errors import ConflictError, CorruptionError
+from engine.system import faults
+
+# Below this many files, flushing each of them is cheaper than flushing a whole file system, which
+# also waits for what everybody else has written.
+_FLUSH_TOGETHER_FROM = 4
+_PRIVATE_DIR_MODE = 0o700
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o600, *, fault: str) -> None:
+    """Put `data` at `path`, durably: a reader, or a crash, sees the old contents or the new.
+
+    Args:
+        path: replaced if it is there, also when it is a symbolic link (the link itself is).
+        data: the whole new contents.
+        mode: exact permissions, whatever the umask.
+        fault: prefix of the crash points `.started`, `.written`, `.renamed` and `.durable`.
+
+    Raises:
+        OSError: nothing was changed, or the rename is done and only its flush failed.
+    """
+    faults.point(f"{fault}.started")
+    with _staged(path, data, mode) as staged:
+        _flush(staged)
+        faults.point(f"{fault}.written")
+        staged.rename(path)
+        faults.point(f"{fault}.renamed")
+    sync_dir(path.parent)
+    faults.point(f"{fault}.durable")
+
+
+def replace_many(files: Sequence[tuple[Path, bytes]], mode: int = 0o600, *, fault: str) -> None:
+    """Do `replace_file` for each of `files`, in order, at the price of about one flush.
+
+    Each file is old or new, never torn; a crash may leave the first ones new and the rest old.
+
+    Raises:
+        OSError: some of the files may have been replaced.
+    """
+    faults.point(f"{fault}.started")
+    with contextlib.ExitStack() as stack:
+        staged = [stack.enter_context(_staged(path, data, mode)) for path, data in files]
+        _flush_all(staged)
+        faults.point(f"{fault}.written")
+        for source, (target, _) in zip(staged, files, strict=True):
+            source.rename(target)
+            faults.point(f"{fault}.renamed")
+    for folder in dict.fromkeys(path.parent for path, _ in files):
+        sync_dir(folder)
+    faults.point(f"{fault}.durable")
+
+
+def read_regular(path: Path, limit_bytes: int) -> bytes:
+    """Return the contents of the file at `path`, which must be a plain one.
+
+    Raises:
+        FileNotFoundError: there is nothing at `path`.
+        CorruptionError: it is a link, a folder or a device, or is longer than `limit_bytes`.
+    """
+    try:
+        # Without O_NONBLOCK, opening a FIFO would wait for a writer for ever.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        # ENXIO is a socket's answer.
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise CorruptionError(f"{path} is not a regular file") from error
+        raise
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise CorruptionError(f"{path} is not a regular file")
+        data = file.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise CorruptionError(f"{path} is longer than {limit_bytes} bytes")
+    return data
+
+
+def make_private_dir(path: Path) -> None:
+    """Make sure that `path` is a folder that only this user can enter, and its parents exist.
+
+    Missing parents are made private too; existing ones are left alone. Durable on return.
+
+    Raises:
+        ConflictError: something else stands there, or the folder belongs to somebody else.
+    """
+    if not path.parent.is_dir():
+        make_private_dir(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(_PRIVATE_DIR_MODE)
+        sync_dir(path.parent)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise ConflictError(f"{path} is not a folder of its own; move it away and try again")
+    if found.st_uid != os.geteuid():
+        raise ConflictError(f"{path} belongs to another user; move it away and try again")
+    if stat.S_IMODE(found.st_mode) != _PRIVATE_DIR_MODE:
+        path.chmod(_PRIVATE_DIR_MODE)
+
+
+def sync_dir(path: Path) -> None:
+    """Make the names in the folder `path` durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _staged(path: Path, data: bytes, mode: int) -> Iterator[Path]:
+    """Write `data` beside `path` under a name of its own; remove it if the block fails."""
+    staged = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb", buffering=0) as file:
+            os.fchmod(fd, mode)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
+        yield staged
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+
+
+def _flush(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _flush_all(paths: Sequence[Path]) -> None:
+    if len(paths) < _FLUSH_TOGETHER_FROM:
+        for path in paths:
+            _flush(path)
+        return
+    for path in {path.stat().st_dev: path for path in paths}.values():
+        _flush_file_system(path)
+
+
+def _flush_file_system(path: Path) -> None:
+    """Flush everything written to the file system that holds `path`, as syncfs(2) does."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if _LIBC.syncfs(fd) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(path))
+    finally:
+        os.close(fd)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,121 @@
+"""Locks that the kernel releases when their holder dies.
+
+A lock is an flock(2) on a file that is never removed: a removed lock file can be held twice. What
+is written inside it names the holder in messages and decides nothing.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import filelock
+import trio
+
+from engine.core.errors import ExternalError, HeldElsewhereError
+
+_log = logging.getLogger(f"pinata.{__name__}")
+
+# A waiter looks again after this long, and after twice as long each time up to the second number.
+# The kernel could wake it, but only in a thread that no cancellation could call back.
+_FIRST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.25
+_HOLDER_LIMIT_BYTES = 1024
+
+
+@asynccontextmanager
+async def claim(path: Path, *, what: str, holder: str) -> AsyncIterator[None]:
+    """Hold the lock at `path` inside the block; do not wait for it.
+
+    Args:
+        path: its folder exists; the file is made if need be, readable by this user alone.
+        what: the thing locked, as an error message begins with it.
+        holder: who asks, as an error message of somebody else ends with it.
+
+    Raises:
+        HeldElsewhereError: a live holder has it, be it in this process.
+        ExternalError: the file system has no locks, or the lock file cannot be opened.
+    """
+    lock = _new_lock(path, holder)
+    if not await _try_acquire(lock):
+        raise HeldElsewhereError(what, await trio.to_thread.run_sync(_read_holder, path))
+    try:
+        yield
+    finally:
+        await _release(lock)
+
+
+@asynccontextmanager
+async def hold(path: Path, *, what: str, holder: str) -> AsyncIterator[None]:
+    """Hold the lock at `path` inside the block, waiting for it as long as it takes.
+
+    Raises:
+        ExternalError: the file system has no locks, or the lock file cannot be opened.
+    """
+    lock = _new_lock(path, holder)
+    pause_s = _FIRST_PAUSE_S
+    while not await _try_acquire(lock):
+        _log.debug("waiting for %s", what)
+        await trio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    try:
+        yield
+    finally:
+        await _release(lock)
+
+
+def _new_lock(path: Path, holder: str) -> filelock.UnixFileLock:
+    return filelock.UnixFileLock(
+        path,
+        mode=0o600,
+        # Taken in one worker thread and released in another.
+        thread_local=False,
+        # A lock that is a mere file would outlive its holder.
+        fallback_to_soft=False,
+        preserve_lock_file=True,
+        on_acquired=partial(_write_holder, holder),
+    )
+
+
+async def _try_acquire(lock: filelock.UnixFileLock) -> bool:
+    # The thread is waited for also when cancelled, so no lock is taken that nobody releases.
+    return await trio.to_thread.run_sync(_try_acquire_sync, lock)
+
+
+def _try_acquire_sync(lock: filelock.UnixFileLock) -> bool:
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+            raise ExternalError(
+                f"the file system of {lock.lock_file} has no locks (flock); "
+                "keep the repository on a local disk"
+            ) from error
+        raise ExternalError(f"cannot lock {lock.lock_file}: {error.strerror}") from error
+    return True
+
+
+async def _release(lock: filelock.UnixFileLock) -> None:
+    with trio.CancelScope(shield=True):
+        await trio.to_thread.run_sync(lock.release)
+
+
+def _write_holder(holder: str, fd: int) -> None:
+    # Overwritten and then cut, so that a reader never finds it empty.
+    text = holder.encode()[:_HOLDER_LIMIT_BYTES]
+    os.pwrite(fd, text, 0)
+    os.ftruncate(fd, len(text))
+
+
+def _read_holder(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_HOLDER_LIMIT_BYTES)
+    except OSError:
+        text = b""
+    return text.decode(errors="replace").strip() or "another process"

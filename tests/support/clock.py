@@ -1,0 +1,15 @@
+"""A clock that stands still until a test moves it."""
+
+
+class FakeClock:
+    """Tells the time that it was given."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def advance(self, delta_ms: int) -> None:
+        """Move the clock forward."""
+        self._now_ms += delta_ms
