@@ -9,9 +9,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import Annotated, Literal
 
+from pydantic import Field, ValidationError
+
+from agents.faults import Strict, explain, quoted
 from agents.models.port import Trouble, Usage
-from agents.schema import faults, quoted
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.errors import UsageError
 
@@ -19,42 +22,28 @@ ANY_TASK = "*"
 MAX_SCRIPT_BYTES = 4 << 20
 _MAX_DELAY_MS = 3_600_000
 _KEY = re.compile(r"(?:\*|[a-z][a-z0-9-]{0,31})(?:@[1-9][0-9]{0,3})?")
-_ERRORS = tuple(trouble.value for trouble in Trouble if trouble.may_pass)
+_Count = Annotated[int, Field(ge=0, le=10**12)]
 
-_COUNT = {"type": "integer", "minimum": 0, "maximum": 10**12}
-TURN_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "text": {"type": "string"},
-        "thinking": {"type": "string"},
-        "calls": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["tool"],
-                "properties": {
-                    "tool": {"type": "string", "minLength": 1},
-                    "arguments": {"type": "object"},
-                },
-            },
-        },
-        "usage": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                "input": _COUNT,
-                "output": _COUNT,
-                "costUsd": {"type": "number", "minimum": 0, "maximum": 10**6},
-            },
-        },
-        "delayMs": {"type": "integer", "minimum": 0, "maximum": _MAX_DELAY_MS},
-        "error": {"type": "string", "enum": _ERRORS},
-        "hang": {"type": "boolean", "enum": (True,)},
-    },
-}
+
+class _CallEntry(Strict):
+    tool: str = Field(min_length=1)
+    arguments: dict[str, object] = Field(default_factory=dict)
+
+
+class _UsageEntry(Strict):
+    input: _Count = 0
+    output: _Count = 0
+    costUsd: float = Field(0.0, ge=0, le=10**6)  # noqa: N815 - the file's own spelling
+
+
+class _TurnEntry(Strict):
+    text: str | None = None
+    thinking: str = ""
+    calls: list[_CallEntry] | None = Field(None, min_length=1)
+    usage: _UsageEntry = Field(default_factory=_UsageEntry)
+    delayMs: int = Field(0, ge=0, le=_MAX_DELAY_MS)  # noqa: N815 - the file's own spelling
+    error: Literal["rate_limit", "overloaded", "disconnect"] | None = None
+    hang: Literal[True] | None = None
 
 
 class ScriptError(UsageError):
@@ -182,25 +171,25 @@ def _turns(key: str, value: object, source: str) -> tuple[Turn, ...]:
 
 
 def _turn(value: object, place: str, source: str) -> Turn:
-    wrong = faults(TURN_SCHEMA, value, place)
-    if wrong:
-        raise ScriptError(source, wrong[0])
-    assert isinstance(value, dict)
-    if not value.keys() & {"text", "calls", "error", "hang"}:
+    try:
+        entry = _TurnEntry.model_validate(value)
+    except ValidationError as error:
+        fault = explain(error, tuple(_TurnEntry.model_fields), place)[0]
+        raise ScriptError(source, fault) from error
+    stated = {name for name in entry.model_fields_set if getattr(entry, name) is not None}
+    if not stated & {"text", "calls", "error", "hang"}:
         raise ScriptError(source, f"{place}: says nothing; give it text, calls, an error or hang")
-    if {"error", "hang"} <= value.keys():
+    if {"error", "hang"} <= stated:
         raise ScriptError(source, f"{place}: has both error and hang; keep one")
-    if "calls" in value and value.keys() & {"error", "hang"}:
+    if "calls" in stated and stated & {"error", "hang"}:
         remedy = "an answer that breaks off has no calls; move them to a turn of their own"
         raise ScriptError(source, f"{place}.calls: {remedy}")
-    usage = value.get("usage", {})
-    calls = value.get("calls", [])
     return Turn(
-        text=value.get("text", ""),
-        thinking=value.get("thinking", ""),
-        calls=tuple(ScriptedCall(call["tool"], call.get("arguments", {})) for call in calls),
-        usage=Usage(usage.get("input", 0), usage.get("output", 0), float(usage.get("costUsd", 0))),
-        delay_ms=value.get("delayMs", 0),
-        error=Trouble(value["error"]) if "error" in value else None,
-        hang="hang" in value,
+        text=entry.text or "",
+        thinking=entry.thinking,
+        calls=tuple(ScriptedCall(call.tool, call.arguments) for call in entry.calls or ()),
+        usage=Usage(entry.usage.input, entry.usage.output, entry.usage.costUsd),
+        delay_ms=entry.delayMs,
+        error=None if entry.error is None else Trouble(entry.error),
+        hang=entry.hang is True,
     )
