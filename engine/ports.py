@@ -1,12 +1,11 @@
 """What the core needs from the outside, as protocols; `pinata.app` brings the real parts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from engine.core.events import Decision, Event, Trace
-from engine.core.ids import AttemptId, TaskId
-from engine.core.outcome import AttemptOutcome, Status, Stop
+from engine.core.ids import AttemptId
+from engine.core.outcome import AttemptOutcome, Stop, Unstarted
 
 
 class EventSink(Protocol):
@@ -31,15 +30,6 @@ class Reporter(Protocol):
     def note(self, event: Trace) -> None:
         """Show a trace event; never blocks and never fails."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Unstarted:
-    """A task that settles without ever having been started."""
-
-    task: TaskId
-    status: Status
-    reason: str
 
 
 class Executor(Protocol):

@@ -65,6 +65,14 @@ class RunDeadlinePassed:
 
 
 @dataclass(frozen=True, slots=True)
+class CostLimitPassed:
+    """All attempts together spent more than the run may."""
+
+    limit_usd: float
+    spent_usd: float
+
+
+@dataclass(frozen=True, slots=True)
 class CheckStarted:
     """A check of an attempt is about to be started."""
 
@@ -113,6 +121,7 @@ Decision = (
     | AttemptSettled
     | CancelRequested
     | RunDeadlinePassed
+    | CostLimitPassed
     | CheckStarted
     | CheckEnded
     | CheckoutChanged

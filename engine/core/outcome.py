@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from engine.core.ids import TaskId
+
 
 class Status(Enum):
     """Where a task stands; the last six are final."""
@@ -34,12 +36,17 @@ class FailureStage(Enum):
 
 
 class StopCause(Enum):
-    """Who or what stops an attempt that has not ended by itself."""
+    """Who or what stops an attempt that has not ended by itself.
+
+    `COST` ends everybody once the run's limit is passed; `TASK_COST` names the attempt that alone
+    spent more than was left when it started, and which has failed because of it.
+    """
 
     CANCEL = "cancel"
     TASK_DEADLINE = "task deadline"
     RUN_DEADLINE = "run deadline"
     COST = "cost"
+    TASK_COST = "task cost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +59,8 @@ class Stop:
     @property
     def status(self) -> Status:
         """The status of a running task that is stopped for this cause."""
-        deadlines = {StopCause.TASK_DEADLINE, StopCause.RUN_DEADLINE}
-        return Status.FAILED if self.cause in deadlines else Status.CANCELLED
+        outsiders = {StopCause.CANCEL, StopCause.COST}
+        return Status.CANCELLED if self.cause in outsiders else Status.FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +78,12 @@ class AttemptOutcome:
     stage: FailureStage | None = None
     result_digest: str | None = None
     cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unstarted:
+    """A task that settles without ever having been started."""
+
+    task: TaskId
+    status: Status
+    reason: str

@@ -1,0 +1,99 @@
+"""How a run begins, goes on after its process died, or is opened again: three sets of events.
+
+All of them go through the loop's one door, as the first events that it folds and records.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.core.events import (
+    AttemptSettled,
+    Decision,
+    Event,
+    RunResumed,
+    RunStarted,
+    TaskQueued,
+)
+from engine.core.ids import AttemptId, TaskId
+from engine.core.outcome import AttemptOutcome, Status
+from engine.core.reduce import reduce
+from engine.core.state import Graph, RunState
+
+LOST_REASON = "host exited before this agent settled"
+
+
+def opening_events(graph: Graph) -> tuple[Decision, ...]:
+    """Return the events that a new run begins with."""
+    return (RunStarted(len(graph.order)), *map(TaskQueued, graph.order))
+
+
+def reopening_events(
+    state: RunState, tasks: Iterable[TaskId], *, reason: str
+) -> tuple[Decision, ...]:
+    """Return the events that queue final `tasks` once more, predecessors first.
+
+    Args:
+        state: where the run stands; it is not changed.
+        tasks: a task to repair or rerun together with all its dependents.
+        reason: said in the log when the run had settled and now goes on.
+    """
+    wanted = frozenset(tasks)
+    resumed = () if state.settled is None else (RunResumed(reason),)
+    return (*resumed, *(TaskQueued(name) for name in state.graph.order if name in wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An attempt that was running when its process died, and what it therefore came to."""
+
+    attempt: AttemptId
+    outcome: AttemptOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What a run needs to go on after its process died.
+
+    Attributes:
+        state: where the run stood at the end of its log.
+        lost: attempts without an outcome, in the order in which they were started; their results
+            are to be saved before `events` is called.
+        first: what is recorded before the lost attempts settle.
+    """
+
+    state: RunState
+    lost: tuple[Lost, ...]
+    first: tuple[Decision, ...]
+
+    def events(self, digests: Sequence[str | None]) -> tuple[Decision, ...]:
+        """Return the events to open the loop with; `digests` are those of the saved results."""
+        settled = (
+            AttemptSettled(each.attempt, replace(each.outcome, result_digest=digest))
+            for each, digest in zip(self.lost, digests, strict=True)
+        )
+        return (*self.first, *settled)
+
+
+def recover(graph: Graph, events: Iterable[Event], *, reason: str) -> Recovery:
+    """Return how the run whose log holds `events` goes on.
+
+    A running attempt is cancelled, or ends as the stop says that was already ordered. Tasks that
+    the log does not have because a crash cut the first write short are queued. A settled run needs
+    nothing. Doing this twice, because the second process died too, is the same as doing it once.
+    """
+    state = RunState(graph)
+    for event in events:
+        reduce(state, event)
+    if state.settled is not None:
+        return Recovery(state, (), ())
+    opened = RunResumed(reason) if state.started else RunStarted(len(graph.order))
+    queued = (TaskQueued(name) for name in graph.order if not state.tasks[name].queued)
+    lost = tuple(_lost(state, attempt) for attempt in state.running.values())
+    return Recovery(state, lost, (opened, *queued))
+
+
+def _lost(state: RunState, attempt: AttemptId) -> Lost:
+    task = state.tasks[attempt.task]
+    stop = task.stop or state.to_stop.get(attempt.task)
+    status, reason = (Status.CANCELLED, LOST_REASON) if stop is None else (stop.status, stop.reason)
+    return Lost(attempt, AttemptOutcome(status, reason, cost_usd=task.spent_usd))

@@ -1,0 +1,236 @@
+"""Folds one event into the state of a run. What to do about it is decided elsewhere."""
+
+from typing import assert_never
+
+from engine.core.events import (
+    AttemptSettled,
+    AttemptStarted,
+    AttemptStopping,
+    CancelRequested,
+    CheckEnded,
+    CheckoutChanged,
+    CheckStarted,
+    CostLimitPassed,
+    Event,
+    MessageEnded,
+    RunDeadlinePassed,
+    RunResumed,
+    RunSettled,
+    RunStarted,
+    TaskQueued,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+    ToolStarted,
+    TurnStarted,
+    UsageReported,
+)
+from engine.core.ids import AttemptId, TaskId
+from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause, Unstarted
+from engine.core.state import RunState, TaskState
+
+
+def reduce(state: RunState, event: Event) -> bool:
+    """Change `state` as `event` says and return whether the event was news.
+
+    Every event is accepted in every state. One that comes late, twice or for a task that the graph
+    does not have changes nothing and is not worth recording.
+    """
+    match event:
+        case RunStarted() | RunResumed() | RunSettled():
+            return _move_run(state, event)
+        case CancelRequested() | RunDeadlinePassed() | CostLimitPassed():
+            return _order_stop(state, event)
+        case TaskQueued(task=task):
+            return _queue(state, task)
+        case AttemptStarted(attempt=attempt):
+            return _start(state, attempt)
+        case AttemptStopping(attempt=attempt, stop=stop):
+            return _announce_stop(state, attempt, stop)
+        case AttemptSettled(attempt=attempt, outcome=outcome):
+            return _settle(state, attempt, outcome)
+        case UsageReported(attempt=attempt, cost_usd=cost_usd):
+            return _spend(state, attempt, cost_usd)
+        case CheckStarted() | CheckEnded() | CheckoutChanged():
+            return state.is_running(event.attempt)
+        case (
+            TurnStarted()
+            | TextDelta()
+            | ThinkingDelta()
+            | MessageEnded()
+            | ToolStarted()
+            | ToolEnded()
+        ):
+            return False
+        case _:
+            assert_never(event)
+
+
+def _move_run(state: RunState, event: RunStarted | RunResumed | RunSettled) -> bool:
+    match event:
+        case RunStarted():
+            news, state.started = not state.started, True
+            return news
+        case RunResumed():
+            if state.settled is not None:
+                # A settled run that goes on does so by somebody's wish: what ended it is over.
+                state.settled = state.stop = None
+            state.started = True
+            return True
+        case RunSettled(status=status):
+            if state.settled is not None or state.unsettled:
+                return False
+            state.settled = status
+            return True
+        case _:
+            assert_never(event)
+
+
+def _queue(state: RunState, name: TaskId) -> bool:
+    """Queue a task for the first time, or once more after it had settled."""
+    task = state.tasks.get(name)
+    if task is None or state.settled is not None:
+        return False
+    if task.queued and not task.status.is_final:
+        return False
+    if task.status.is_final:
+        state.unsettled += 1
+    if task.status is Status.SUCCEEDED:
+        for dependent in state.graph.dependents[name]:
+            state.tasks[dependent].waiting += 1
+            state.ready.pop(dependent, None)
+    task.queued, task.status = True, Status.QUEUED
+    spoiled = next(filter(state.is_spoiled, state.graph.predecessors[name]), None)
+    if state.stop is not None:
+        _end_one(state, name, state.stop)
+    elif spoiled is not None:
+        _block(state, name, spoiled)
+    elif not task.waiting:
+        state.ready[name] = None
+    return True
+
+
+def _start(state: RunState, attempt: AttemptId) -> bool:
+    task = state.tasks.get(attempt.task)
+    if task is None or not _is_waiting(task) or attempt.number <= task.number:
+        return False
+    task.spent_before_usd, task.spent_usd = state.spent_usd, 0.0
+    task.status, task.number = Status.RUNNING, attempt.number
+    state.ready.pop(attempt.task, None)
+    state.doomed.pop(attempt.task, None)
+    state.running[attempt.task] = attempt
+    if state.stop is not None:
+        state.to_stop[attempt.task] = state.stop
+    return True
+
+
+def _announce_stop(state: RunState, attempt: AttemptId, stop: Stop) -> bool:
+    if not state.is_running(attempt) or state.stop_of(attempt) is not None:
+        return False
+    state.to_stop.pop(attempt.task, None)
+    state.tasks[attempt.task].stop = stop
+    return True
+
+
+def _settle(state: RunState, attempt: AttemptId, outcome: AttemptOutcome) -> bool:
+    name, task = attempt.task, state.tasks.get(attempt.task)
+    if task is None or not outcome.status.is_final:
+        return False
+    if not (state.is_running(attempt) if attempt.number else _is_waiting(task)):
+        return False
+    state.settled_usd += max(task.spent_usd, outcome.cost_usd)
+    task.status, task.stop, task.spent_usd = outcome.status, None, 0.0
+    state.unsettled -= 1
+    for places in (state.running, state.to_stop, state.doomed, state.ready):
+        places.pop(name, None)
+    for dependent in state.graph.dependents[name]:
+        if outcome.status is Status.SUCCEEDED:
+            _release(state, dependent)
+        else:
+            _block(state, dependent, name)
+    return True
+
+
+def _release(state: RunState, name: TaskId) -> None:
+    """Count one predecessor of `name` as succeeded, which makes it ready after the last one."""
+    task = state.tasks[name]
+    task.waiting -= 1
+    if not task.waiting and _is_waiting(task) and name not in state.doomed:
+        state.ready[name] = None
+
+
+def _block(state: RunState, name: TaskId, by: TaskId) -> None:
+    status = state.tasks[by].status.value
+    _doom(state, Unstarted(name, Status.BLOCKED, f"predecessor '{by}' ended {status}"))
+
+
+def _doom(state: RunState, unstarted: Unstarted) -> None:
+    """Mark a waiting task to settle without being started; the first reason stays."""
+    if _is_waiting(state.tasks[unstarted.task]):
+        state.doomed.setdefault(unstarted.task, unstarted)
+        state.ready.pop(unstarted.task, None)
+
+
+def _is_waiting(task: TaskState) -> bool:
+    return task.queued and task.status is Status.QUEUED
+
+
+def _order_stop(
+    state: RunState, event: CancelRequested | RunDeadlinePassed | CostLimitPassed
+) -> bool:
+    match event:
+        case CancelRequested(reason=reason, task=task):
+            stop = Stop(StopCause.CANCEL, reason)
+            return _end_all(state, stop) if task is None else _end_one(state, task, stop)
+        case RunDeadlinePassed(limit_ms=limit_ms):
+            return _end_all(
+                state, Stop(StopCause.RUN_DEADLINE, f"run deadline of {limit_ms} ms passed")
+            )
+        case CostLimitPassed(limit_usd=limit_usd, spent_usd=spent_usd):
+            return _end_spending(state, limit_usd, spent_usd)
+        case _:
+            assert_never(event)
+
+
+def _end_all(state: RunState, stop: Stop) -> bool:
+    if state.stop is not None or state.settled is not None:
+        return False
+    state.stop = stop
+    for name in state.graph.order:
+        _end_one(state, name, stop)
+    return True
+
+
+def _end_one(state: RunState, name: TaskId, stop: Stop) -> bool:
+    task = state.tasks.get(name)
+    if task is None or name in state.doomed or name in state.to_stop or task.stop is not None:
+        return False
+    if _is_waiting(task):
+        _doom(state, Unstarted(name, Status.CANCELLED, stop.reason))
+        return True
+    if task.status is Status.RUNNING:
+        state.to_stop[name] = stop
+        return True
+    return False
+
+
+def _end_spending(state: RunState, limit_usd: float, spent_usd: float) -> bool:
+    """End the run for its cost; an attempt that alone spent more than it was left has failed."""
+    for name in state.running:
+        task = state.tasks[name]
+        left_usd = limit_usd - task.spent_before_usd
+        if task.spent_usd > left_usd and state.stop is None and state.settled is None:
+            reason = f"cost limit: {task.spent_usd:g} USD spent where {left_usd:g} USD were left"
+            _end_one(state, name, Stop(StopCause.TASK_COST, reason))
+    reason = f"cost limit of {limit_usd:g} USD passed: {spent_usd:g} USD spent"
+    return _end_all(state, Stop(StopCause.COST, reason))
+
+
+def _spend(state: RunState, attempt: AttemptId, cost_usd: float | None) -> bool:
+    """Note what an attempt has spent so far; the numbers of one attempt never go down."""
+    if cost_usd is None or not state.is_running(attempt):
+        return False
+    task = state.tasks[attempt.task]
+    news = cost_usd > task.spent_usd
+    task.spent_usd = max(task.spent_usd, cost_usd)
+    return news
