@@ -1,0 +1,282 @@
+"""The loop that runs a task graph: fold what arrived, decide, announce in one write, act.
+
+The loop is the only one that changes the run's state. Everybody else sends it events: attempts by
+their reporter and by ending, people through the run's `Inbox`, timers through the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import trio
+
+from engine.core.commands import Command, StartAttempt, StopAttempt, announcement
+from engine.core.decide import decide
+from engine.core.errors import PinataError
+from engine.core.events import (
+    AttemptSettled,
+    AttemptStopping,
+    CancelRequested,
+    Decision,
+    Event,
+    RunDeadlinePassed,
+    Trace,
+    UsageReported,
+)
+from engine.core.ids import AttemptId, TaskId
+from engine.core.outcome import AttemptOutcome, Stop, StopCause, Unstarted
+from engine.core.recovery import opening_events, reopening_events
+from engine.core.reduce import reduce
+from engine.core.spec import Limits
+from engine.core.state import Graph, RunState
+from engine.ports import EventSink, Executor
+from engine.system.clock import Clock
+
+
+class FirstDecisions(Protocol):
+    """Computes events from where the run stands at the moment when they are folded."""
+
+    def __call__(self, state: RunState) -> Iterable[Decision]:
+        """Return the events; `state` is only looked at."""
+        ...
+
+
+@dataclass(slots=True)
+class _Letter:
+    """Something for the loop; `recorded` is set once it is durable or known to be no news."""
+
+    event: Decision | UsageReported | FirstDecisions
+    recorded: trio.Event | None = None
+
+
+class Inbox:
+    """How a run is told things while it works, and before; every method may be called at any time.
+
+    What arrives after the run has settled is not heard.
+    """
+
+    def __init__(self) -> None:
+        self._letters: list[_Letter] = []
+        self._arrived = trio.Event()
+
+    def request_cancel(self, reason: str, task: TaskId | None = None) -> None:
+        """Ask for the end of the run, or of one task; once is enough, more changes nothing."""
+        self.post(_Letter(CancelRequested(reason, task)))
+
+    def request_reopening(self, tasks: Iterable[TaskId], *, reason: str) -> None:
+        """Ask that settled `tasks` run once more: the one to repair and all its dependents."""
+        wanted = tuple(tasks)
+        self.post(_Letter(lambda state: reopening_events(state, wanted, reason=reason)))
+
+    def post(self, letter: _Letter) -> None:
+        """Hand a letter to the loop."""
+        self._letters.append(letter)
+        self._arrived.set()
+
+    async def wait_letters(self) -> list[_Letter]:
+        """Wait for at least one letter and take all that there are, in order of arrival."""
+        await self._arrived.wait()
+        return self.take_nowait()
+
+    def take_nowait(self) -> list[_Letter]:
+        """Take all letters that there are, in order of arrival."""
+        letters, self._letters = self._letters, []
+        self._arrived = trio.Event()
+        return letters
+
+
+@dataclass(frozen=True, slots=True)
+class _Reporter:
+    """Carries what happens in an attempt to the loop, and what is only to be seen to the log."""
+
+    inbox: Inbox
+    sink: EventSink
+
+    async def record(self, event: Decision) -> None:
+        """Return once `event` is durable, or known to come too late to matter."""
+        letter = _Letter(event, trio.Event())
+        self.inbox.post(letter)
+        assert letter.recorded is not None
+        await letter.recorded.wait()
+
+    def note(self, event: Trace) -> None:
+        """Show a trace event; what was spent also counts towards the run's limit."""
+        self.sink.note(event)
+        if isinstance(event, UsageReported):
+            self.inbox.post(_Letter(event))
+
+
+async def run_graph(  # noqa: PLR0913  (one door for a new, a recovered and a reopened run)
+    graph: Graph,
+    executor: Executor,
+    sink: EventSink,
+    *,
+    inbox: Inbox,
+    limits: Limits,
+    deadline_at_ms: int,
+    clock: Clock,
+    state: RunState | None = None,
+    opening: Sequence[Decision] | None = None,
+) -> RunState:
+    """Carry the run out until every task is final and the run's end is durable; return the state.
+
+    A cancel from outside ends all attempts and leaves the log as it stands: `recovery.recover`
+    closes it later.
+
+    Args:
+        graph: the tasks.
+        executor: does the work of attempts and saves results.
+        sink: where events become durable.
+        inbox: what it already holds is heard right after the opening.
+        limits: `concurrency`, `task_ms`, `job_ms` (for the reason only) and `cost_usd` count here.
+        deadline_at_ms: epoch milliseconds; nothing of the run goes on after it.
+        clock: what the deadline is compared with.
+        state: where the run stands, from `recovery.recover` or an earlier call; None for a new run.
+        opening: the events to begin with, not yet recorded; None for those of a new run.
+
+    Raises:
+        PinataError: an executor or the sink failed. Nothing more was recorded.
+    """
+    letters = [_Letter(event) for event in (opening_events(graph) if opening is None else opening)]
+    if deadline_at_ms <= clock.now_ms():
+        letters.append(_Letter(RunDeadlinePassed(limits.job_ms)))
+    letters += inbox.take_nowait()  # what was ordered before comes before the first start
+    loop = _Loop(state or RunState(graph), executor, sink, inbox, limits)
+    failures: list[PinataError] = []
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_watch_deadline, inbox, limits.job_ms, deadline_at_ms, clock)
+            await loop.work(nursery, letters)
+            nursery.cancel_scope.cancel()
+    except* PinataError as group:
+        failures.extend(_leaves(group))
+    if failures:
+        raise failures[0]
+    return loop.state
+
+
+def _leaves(group: BaseExceptionGroup[PinataError]) -> Iterable[PinataError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def _watch_deadline(inbox: Inbox, limit_ms: int, deadline_at_ms: int, clock: Clock) -> None:
+    """Tell the loop when the deadline is over."""
+    await trio.sleep(max(0, deadline_at_ms - clock.now_ms()) / 1000)
+    inbox.post(_Letter(RunDeadlinePassed(limit_ms)))
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What one turn of the loop came to, before any of it is durable.
+
+    Attributes:
+        events: to be recorded, in order.
+        unstarted: tasks that settle in this turn, with the place in `events` that says so.
+        commands: to be carried out once the events are durable.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    unstarted: list[tuple[int, Unstarted]] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Loop:
+    state: RunState
+    executor: Executor
+    sink: EventSink
+    inbox: Inbox
+    limits: Limits
+    scopes: dict[AttemptId, trio.CancelScope] = field(default_factory=dict)
+
+    async def work(self, nursery: trio.Nursery, letters: list[_Letter]) -> None:
+        """Take turns until the run has settled."""
+        while True:
+            await self._take_turn(nursery, letters)
+            if self.state.settled is not None:
+                return
+            letters = await self.inbox.wait_letters()
+
+    async def _take_turn(self, nursery: trio.Nursery, letters: list[_Letter]) -> None:
+        # No await before all is decided: an attempt that ends meanwhile either has its letter
+        # among these, and its outcome counts, or finds its stop in the state, and the stop counts.
+        turn = _Turn()
+        for letter in letters:
+            self._fold(turn, letter)
+        while commands := decide(self.state, self.limits):
+            for command in commands:
+                self._announce(turn, command)
+        if turn.unstarted:
+            await self._save_unstarted(turn)
+        if turn.events:
+            await self.sink.append(turn.events)
+        for command in turn.commands:
+            self._act(nursery, command)
+        for letter in letters:
+            if letter.recorded is not None:
+                letter.recorded.set()
+
+    def _fold(self, turn: _Turn, letter: _Letter) -> None:
+        content = letter.event
+        if isinstance(content, UsageReported):
+            reduce(self.state, content)  # the sink already has it
+            return
+        events = content(self.state) if callable(content) else (content,)
+        turn.events.extend(event for event in events if reduce(self.state, event))
+
+    def _announce(self, turn: _Turn, command: Command) -> None:
+        for event in announcement(command):
+            reduce(self.state, event)
+            if isinstance(event, AttemptSettled):
+                task, outcome = event.attempt.task, event.outcome
+                assert outcome.reason is not None
+                unstarted = Unstarted(task, outcome.status, outcome.reason)
+                turn.unstarted.append((len(turn.events), unstarted))
+            turn.events.append(event)
+        turn.commands.append(command)
+
+    async def _save_unstarted(self, turn: _Turn) -> None:
+        """Save the results of this turn's unstarted tasks and put their digests into the events."""
+        digests = await self.executor.settle_unstarted([each for _, each in turn.unstarted])
+        for (place, _), digest in zip(turn.unstarted, digests, strict=True):
+            event = turn.events[place]
+            assert isinstance(event, AttemptSettled)
+            outcome = replace(event.outcome, result_digest=digest)
+            turn.events[place] = replace(event, outcome=outcome)
+
+    def _act(self, nursery: trio.Nursery, command: Command) -> None:
+        match command:
+            case StartAttempt(attempt=attempt):
+                scope = trio.CancelScope(relative_deadline=self.limits.task_ms / 1000)
+                self.scopes[attempt] = scope
+                nursery.start_soon(self._attempt, attempt, scope, name=str(attempt))
+            case StopAttempt(attempt=attempt) if attempt in self.scopes:
+                self.scopes[attempt].cancel()
+            case _:
+                pass
+
+    async def _attempt(self, attempt: AttemptId, scope: trio.CancelScope) -> None:
+        """Carry one attempt out, and close it when it is stopped or out of time."""
+        reporter = _Reporter(self.inbox, self.sink)
+        outcome: AttemptOutcome | None = None
+        with scope:
+            outcome = await self.executor.run(attempt, reporter)
+        del self.scopes[attempt]
+        stop = self.state.stop_of(attempt)
+        if outcome is None or stop is not None:
+            reason = f"task deadline of {self.limits.task_ms} ms passed"
+            stop = stop or Stop(StopCause.TASK_DEADLINE, reason)
+            # For a stop that the loop ordered this records nothing: it waits until that is durable.
+            await reporter.record(AttemptStopping(attempt, stop))
+            outcome = await self._close(attempt, reporter)
+        self.inbox.post(_Letter(AttemptSettled(attempt, outcome)))
+
+    async def _close(self, attempt: AttemptId, reporter: _Reporter) -> AttemptOutcome:
+        """Have a stopped attempt closed, for the reason that was recorded first."""
+        stop = self.state.stop_of(attempt)
+        assert stop is not None
+        return await self.executor.close(attempt, stop, reporter)
