@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-_MAX_QUOTED_CHARS = 200
+from engine.core.quote import quote_value
+
+_MAX_NAME_CHARS = 64
 _MAX_FAULTS = 10
 _WORDS = {
     "model_type": "an object",
@@ -23,12 +25,6 @@ class Strict(BaseModel):
     """Base of what is read from a file or a model: nothing unknown, nothing converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-def quoted(value: object) -> str:
-    """Return `value` as it would stand in code, at most 200 characters of it."""
-    text = repr(value[: _MAX_QUOTED_CHARS + 1]) if isinstance(value, str) else repr(value)
-    return text if len(text) <= _MAX_QUOTED_CHARS else text[:_MAX_QUOTED_CHARS] + "..."
 
 
 def explain(error: ValidationError, fields: Sequence[str], place: str = "") -> list[str]:
@@ -52,7 +48,7 @@ def _place(place: str, where: Sequence[int | str]) -> str:
 
 def _name(part: str) -> str:
     """Return a field's name as it stands when it looks like one, quoted otherwise."""
-    return part if part.isidentifier() and len(part) <= _MAX_QUOTED_CHARS else quoted(part)
+    return part if part.isidentifier() and len(part) <= _MAX_NAME_CHARS else quote_value(part)
 
 
 def _rule(fault: ErrorDetails, fields: Sequence[str]) -> str:
@@ -70,4 +66,4 @@ def _rule(fault: ErrorDetails, fields: Sequence[str]) -> str:
     if kind in {"too_long", "string_too_long"}:
         return message[0].lower() + message[1:]
     wanted = _WORDS.get(kind) or message.removeprefix("Input should be ")
-    return f"must be {wanted}, not {quoted(fault['input'])}"
+    return f"must be {wanted}, not {quote_value(fault['input'])}"

@@ -13,10 +13,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from agents.faults import Strict, explain, quoted
+from agents.faults import Strict, explain
 from agents.models.port import Trouble, Usage
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.errors import UsageError
+from engine.core.quote import quote_value
 
 ANY_TASK = "*"
 MAX_SCRIPT_BYTES = 4 << 20
@@ -146,7 +147,7 @@ def _decode_json(text: str) -> object:
         if len(seen) != len(pairs):
             keys = [key for key, _ in pairs]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise StrictYamlError(f"the key {quoted(twice)} stands twice: remove one", None)
+            raise StrictYamlError(f"the key {quote_value(twice)} stands twice: remove one", None)
         return seen
 
     def refuse(word: str) -> object:
@@ -164,9 +165,9 @@ def _decode_json(text: str) -> object:
 def _turns(key: str, value: object, source: str) -> tuple[Turn, ...]:
     if not _KEY.fullmatch(key):
         remedy = "use a task id such as fix, fix@2 for its second attempt, or * for any task"
-        raise ScriptError(source, f"the key {quoted(key)} is not a task: {remedy}")
+        raise ScriptError(source, f"the key {quote_value(key)} is not a task: {remedy}")
     if not isinstance(value, list):
-        raise ScriptError(source, f"{key}: must be a list of turns, not {quoted(value)}")
+        raise ScriptError(source, f"{key}: must be a list of turns, not {quote_value(value)}")
     return tuple(_turn(each, f"{key}[{index}]", source) for index, each in enumerate(value))
 
 

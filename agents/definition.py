@@ -1,0 +1,143 @@
+"""What an agent definition is: its kind, its tools, its persona, and the digest of all of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from agents.faults import Strict, explain
+from engine.core.errors import CorruptionError
+from engine.core.fingerprint import Json, digest
+from engine.core.spec import Backend, Kind, Thinking
+
+READING_TOOLS = ("read", "grep", "find", "ls")
+WRITING_TOOLS = ("read", "bash", "edit", "write")
+WEB_TOOLS = ("web_enable", "web_search", "fetch_content", "get_search_content")
+
+DEFAULT_TOOLS: Mapping[Kind, tuple[str, ...]] = {
+    Kind.READER: READING_TOOLS,
+    Kind.REVIEWER: READING_TOOLS,
+    Kind.WRITER: WRITING_TOOLS,
+}
+CEILINGS: Mapping[Kind, frozenset[str]] = {
+    Kind.READER: frozenset({*READING_TOOLS, *WEB_TOOLS}),
+    Kind.REVIEWER: frozenset({*READING_TOOLS, *WEB_TOOLS}),
+    Kind.WRITER: frozenset({*READING_TOOLS, *WRITING_TOOLS}),
+}
+
+
+class Source(Enum):
+    """Where a definition comes from."""
+
+    PRESET = "preset"
+    PROJECT = "project"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A named agent that tasks can choose.
+
+    Attributes:
+        tools: in the order in which the model sees them; never empty, within the kind's ceiling.
+        persona: the text of the definition, ending in one newline.
+        model: provider and id; None leaves the choice to the configuration.
+        codemode: None leaves the choice to the configuration.
+        require_sources: a reader's result must name at least one source.
+        source: of the file that had the last word; not part of the digest.
+    """
+
+    name: str
+    kind: Kind
+    description: str
+    tools: tuple[str, ...]
+    persona: str
+    model: tuple[str, str] | None = None
+    thinking: Thinking | None = None
+    backend: Backend | None = None
+    codemode: bool | None = None
+    require_sources: bool = False
+    source: Source = Source.PRESET
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, in hex, over everything that decides how the agent behaves."""
+        return digest(_settings(self))
+
+
+def _settings(definition: Definition) -> dict[str, Json]:
+    return {
+        "name": definition.name,
+        "kind": definition.kind.value,
+        "description": definition.description,
+        "tools": definition.tools,
+        "persona": definition.persona,
+        "model": definition.model,
+        "thinking": definition.thinking and definition.thinking.value,
+        "backend": definition.backend and definition.backend.value,
+        "codemode": definition.codemode,
+        "requireSources": definition.require_sources,
+    }
+
+
+class DefinitionV1(Strict):
+    """A definition as it is stored with a run that uses it."""
+
+    version: Literal[1]
+    name: str
+    kind: Literal["reader", "writer", "reviewer"]
+    description: str
+    tools: list[str]
+    persona: str
+    model: list[str] | None = Field(min_length=2, max_length=2)
+    thinking: str | None
+    backend: str | None
+    codemode: bool | None
+    requireSources: bool  # noqa: N815 - the stored spelling
+    source: Literal["preset", "project", "user"]
+    digest: str
+
+
+def encode_definition(definition: Definition) -> dict[str, Json]:
+    """Return the JSON form that is stored with a run."""
+    return {
+        "version": 1,
+        **_settings(definition),
+        "source": definition.source.value,
+        "digest": definition.digest,
+    }
+
+
+def decode_definition(stored: object) -> Definition:
+    """Return the definition that `encode_definition` wrote.
+
+    Raises:
+        CorruptionError: it is not one, or its digest does not match its text.
+    """
+    try:
+        record = DefinitionV1.model_validate(stored)
+        definition = Definition(
+            name=record.name,
+            kind=Kind(record.kind),
+            description=record.description,
+            tools=tuple(record.tools),
+            persona=record.persona,
+            model=None if record.model is None else (record.model[0], record.model[1]),
+            thinking=None if record.thinking is None else Thinking(record.thinking),
+            backend=None if record.backend is None else Backend(record.backend),
+            codemode=record.codemode,
+            require_sources=record.requireSources,
+            source=Source(record.source),
+        )
+    except ValidationError as error:
+        fault = explain(error, tuple(DefinitionV1.model_fields))[0]
+        raise CorruptionError(f"a stored definition is damaged: {fault}") from error
+    except ValueError as error:
+        raise CorruptionError(f"a stored definition is damaged: {error}") from error
+    if definition.digest != record.digest:
+        raise CorruptionError(
+            f"the stored definition {definition.name!r} is not what its digest says"
+        )
+    return definition
