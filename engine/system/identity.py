@@ -4,6 +4,7 @@ Reads /proc as proc(5) describes it.
 """
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +60,11 @@ def read_stat(pid: int) -> ProcessStat | None:
         session=int(fields[3]),
         start_ticks=int(fields[19]),
     )
+
+
+def all_pids() -> Iterator[int]:
+    """Yield the numbers of the processes that exist now, dead but uncollected ones included."""
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
 def identify(pid: int) -> ProcessIdentity | None:

@@ -1,0 +1,334 @@
+"""The one place that starts programs.
+
+`run` takes a program to its end and leaves nothing of it behind: not its children, not a daemon
+that kept the environment it was given, no descriptor and no thread.
+"""
+
+import itertools
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import assert_never
+
+import trio
+
+from engine.core.errors import ExternalError
+from engine.system import strays
+from engine.system.groups import end_group, signal_group
+from engine.system.identity import ProcessIdentity, identify
+from engine.system.pipes import Budget, FileSink, InputPipe, MemorySink, OutputPipe, Sink
+
+_log = logging.getLogger(f"pinata.{__name__}")
+
+# How long a stranger may hold a pipe after the program and its group are gone.
+_PIPE_GRACE_S = 0.25
+# A process that does not die of SIGKILL waits for a device; we do not wait for it for ever.
+_KILL_LIMIT_S = 10.0
+
+_calls = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Keep output in memory.
+
+    Attributes:
+        limit_bytes: of each stream, so much is kept from its start; the rest is read and dropped.
+    """
+
+    limit_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ToFiles:
+    """Write output to new files that only this user can read.
+
+    Attributes:
+        limit_bytes: for both together; a program that writes more is stopped.
+    """
+
+    stdout: Path
+    stderr: Path
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """A program to run.
+
+    Attributes:
+        argv: the program, looked up in the PATH of `env`, and its arguments as they stand.
+        env: the whole environment; nothing is inherited.
+        stdin: what the program can read; nothing else is ever on its stdin.
+        term_grace_s: when it must be stopped, how long its group has between SIGTERM and SIGKILL.
+        mark: `<token of the run>/<label>`, durable before this is started; by it, what the program
+            leaves behind can be found. Reaches the program as PINATA_MARK, beside a PINATA_CALL
+            that no other call shares.
+    """
+
+    argv: tuple[str | bytes, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    stdin: bytes = b""
+    output: Captured | ToFiles = field(default_factory=Captured)
+    term_grace_s: float = 2.0
+    mark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessExit:
+    """How a program ended.
+
+    Attributes:
+        code: its exit code; None when a signal ended it, or nothing could.
+        signal: the number of the signal that ended it.
+        stdout: empty when output went to files; so is `stderr`.
+        overflowed: output was longer than its limit and was cut.
+        pipes_held: a process outside the program's group kept its output open; it was not waited
+            for, so what it wrote later is missing.
+    """
+
+    code: int | None
+    signal: int | None
+    stdout: bytes
+    stderr: bytes
+    overflowed: bool
+    pipes_held: bool
+    duration_ms: int
+
+
+class LaunchError(ExternalError):
+    """A program could not be started."""
+
+    def __init__(self, program: str, reason: str) -> None:
+        self.program = program
+        self.reason = reason
+        super().__init__(f"cannot start {program!r}: {reason}")
+
+
+async def run(
+    spec: ProcessSpec, *, started: Callable[[ProcessIdentity], None] | None = None
+) -> ProcessExit:
+    """Run a program to its end and return how it ended.
+
+    There is no time limit: the caller's cancel scope is one. When that ends, the program's group
+    gets SIGTERM, after the grace SIGKILL, and everything is collected before `Cancelled` goes on.
+    However the program ends, what is left of its group is killed, and so are adopted processes
+    that carry the mark of this call.
+
+    Args:
+        spec: what to run.
+        started: told the program's identity, on the loop, as soon as there is one.
+
+    Raises:
+        LaunchError: it could not be started; nothing ran.
+        ExternalError: its output could not be written; it was stopped.
+    """
+    began = time.monotonic()
+    with ExitStack() as closing:
+        # The thread is waited for also when cancelled, so no child is born that nobody knows.
+        child = await trio.to_thread.run_sync(_spawn, spec, closing)
+        interruption: BaseException | None = None
+        async with trio.open_nursery() as nursery:
+            for pump in child.pumps():
+                nursery.start_soon(pump)
+            try:
+                if started is not None:
+                    started(child.identity)
+                with trio.CancelScope() as enough:
+                    child.budget.stop = enough.cancel
+                    await child.wait_end()
+            except BaseException as error:  # noqa: BLE001  (raised again, once the nursery is empty)
+                interruption = error
+            with trio.CancelScope(shield=True):
+                pipes_held = await _finish(child, spec.term_grace_s)
+        if interruption is not None:
+            raise interruption
+    if child.budget.failure is not None:
+        raise ExternalError(f"cannot save output: {child.budget.failure}")
+    code = child.popen.returncode
+    return ProcessExit(
+        code=code if code is not None and code >= 0 else None,
+        signal=-code if code is not None and code < 0 else None,
+        stdout=_kept(child.stdout),
+        stderr=_kept(child.stderr),
+        overflowed=child.stdout.sink.overflowed or child.stderr.sink.overflowed,
+        pipes_held=pipes_held,
+        duration_ms=round((time.monotonic() - began) * 1000),
+    )
+
+
+@dataclass(slots=True)
+class _Child:
+    """A started program, with what we hold of it.
+
+    Attributes:
+        call: the value of its PINATA_CALL; None for a program without a mark.
+        forget: to be called once it is collected.
+        pidfd: readable once it has ended; None where the kernel has none.
+    """
+
+    popen: "subprocess.Popen[bytes]"
+    identity: ProcessIdentity
+    call: str | None
+    forget: Callable[[], None]
+    pidfd: int | None
+    stdin: InputPipe | None
+    stdout: OutputPipe
+    stderr: OutputPipe
+    budget: Budget
+    has_ended: bool = False
+
+    def pumps(self) -> Iterator[Callable[[], Awaitable[None]]]:
+        """Return what has to run while the program does."""
+        yield self.stdout.pump
+        yield self.stderr.pump
+        if self.stdin is not None and self.stdin.write_some():
+            yield self.stdin.pump
+
+    async def wait_end(self) -> None:
+        """Return when the program has ended; it is not collected yet, so its pid stays taken."""
+        if self.has_ended:
+            return
+        if self.pidfd is not None:
+            await trio.lowlevel.wait_readable(self.pidfd)
+        else:
+            # An abandoned thread ends with the program, which does not live long then.
+            await trio.to_thread.run_sync(
+                os.waitid, os.P_PID, self.popen.pid, os.WEXITED | os.WNOWAIT, abandon_on_cancel=True
+            )
+        self.has_ended = True
+
+    def collect(self) -> None:
+        """Take the exit code of the ended program; from here on its pid may belong to another."""
+        self.popen.poll()
+        self.forget()
+
+
+async def _finish(child: _Child, term_grace_s: float) -> bool:
+    """Leave nothing of the program behind; return whether a stranger held its output open."""
+    group = child.popen.pid
+    if not child.has_ended:
+        signal_group(group, signal.SIGTERM)
+        with trio.move_on_after(term_grace_s):
+            await child.wait_end()
+    # The first kill comes before the leader is collected: until then nobody else has its number.
+    signal_group(group, signal.SIGKILL)
+    with trio.move_on_after(_KILL_LIMIT_S) as limit:
+        await child.wait_end()
+        child.collect()
+        await end_group(group)
+        if child.call is not None:
+            await strays.end_adopted(child.call)
+    if limit.cancelled_caught:
+        _log.warning("process group %s does not die of SIGKILL; leaving it", group)
+    if child.stdin is not None:
+        child.stdin.stop()
+    outputs = (child.stdout, child.stderr)
+    with trio.move_on_after(_PIPE_GRACE_S):
+        for pipe in outputs:
+            await pipe.wait_end()
+    return any([await pipe.finish() for pipe in outputs])
+
+
+def _kept(pipe: OutputPipe) -> bytes:
+    return pipe.sink.contents() if isinstance(pipe.sink, MemorySink) else b""
+
+
+def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
+    """Start the program; `closing` will close everything that was opened for it. Blocks."""
+    env = dict(spec.env)
+    call = None
+    if spec.mark is not None:
+        call = f"{os.getpid()}.{next(_calls)}"
+        env |= {strays.MARK_VARIABLE: spec.mark, strays.CALL_VARIABLE: call}
+    budget, stdout, stderr = _open_sinks(spec.output, closing)
+    with strays.birth() as register:
+        popen = _popen(spec, env)
+        forget = register(popen.pid)
+    assert popen.stdout is not None
+    assert popen.stderr is not None
+    closing.callback(popen.stdout.close)
+    closing.callback(popen.stderr.close)
+    stdin = None
+    if popen.stdin is not None:
+        closing.callback(popen.stdin.close)
+        stdin = InputPipe(popen.stdin.fileno(), spec.stdin, popen.stdin.close)
+    identity = identify(popen.pid)
+    assert identity is not None
+    return _Child(
+        popen=popen,
+        identity=identity,
+        call=call,
+        forget=forget,
+        pidfd=_open_pidfd(popen.pid, closing),
+        stdin=stdin,
+        stdout=OutputPipe(popen.stdout.fileno(), stdout),
+        stderr=OutputPipe(popen.stderr.fileno(), stderr),
+        budget=budget,
+    )
+
+
+def _popen(spec: ProcessSpec, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    # A child starts with the signal mask of the thread that starts it.
+    mask = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        return subprocess.Popen(
+            spec.argv,
+            bufsize=0,
+            stdin=subprocess.PIPE if spec.stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=spec.cwd,
+            env=env,
+            # A session of its own is a group of its own too, and has no terminal to ask on.
+            start_new_session=True,
+        )
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if error.filename == spec.cwd:
+            reason = f"its working directory {spec.cwd}: {reason}"
+        raise LaunchError(os.fsdecode(spec.argv[0]), reason) from error
+    except ValueError as error:  # a NUL byte, or a name in `env` that cannot be one
+        raise LaunchError(os.fsdecode(spec.argv[0]), str(error)) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _open_sinks(output: Captured | ToFiles, closing: ExitStack) -> tuple[Budget, Sink, Sink]:
+    match output:
+        case Captured(limit_bytes=limit):
+            return Budget(0), MemorySink(limit), MemorySink(limit)
+        case ToFiles(limit_bytes=limit):
+            budget = Budget(limit)
+            return (
+                budget,
+                _open_file_sink(output.stdout, budget, closing),
+                _open_file_sink(output.stderr, budget, closing),
+            )
+        case _:
+            assert_never(output)
+
+
+def _open_file_sink(path: Path, budget: Budget, closing: ExitStack) -> FileSink:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ExternalError(f"cannot save output: {error.strerror}: {path}") from error
+    closing.callback(os.close, fd)
+    return FileSink(path, fd, budget)
+
+
+def _open_pidfd(pid: int, closing: ExitStack) -> int | None:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return None  # an older kernel, or a sandbox without it
+    closing.callback(os.close, pidfd)
+    return pidfd

@@ -1,0 +1,291 @@
+"""Processes that left the group they were started in, and how they are found and ended.
+
+A program can leave its process group (setsid), but not its environment behind without an effort:
+each child carries a mark there. While its owner lives, such a daemon comes back to the owner as an
+adopted child, because the owner is a subreaper; after the owner's death, whoever takes over looks
+for the mark in every process of this user. A process that wiped its environment is not found.
+"""
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import trio
+
+from engine.core.errors import ExternalError
+from engine.system.identity import (
+    ProcessIdentity,
+    ProcessStat,
+    all_pids,
+    identify,
+    read_stat,
+)
+
+MARK_VARIABLE = "PINATA_MARK"
+CALL_VARIABLE = "PINATA_CALL"
+
+_log = logging.getLogger(f"pinata.{__name__}")
+_PR_SET_CHILD_SUBREAPER = 36
+_FIRST_PAUSE_S = 0.001
+_LONGEST_PAUSE_S = 0.05
+_END_LIMIT_S = 10.0
+
+
+class _Family:
+    """Which children of this process were started by it, so that only adopted ones are collected.
+
+    Collecting a child that somebody waits for would lose its exit code.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.births = 0
+        self.own: dict[int, object] = {}
+        self.adopts = False
+
+
+_family = _Family()
+
+
+def become_subreaper() -> None:
+    """Let orphans of our children become our children, instead of the first process's.
+
+    Holds for the whole process and from now on. Does nothing where the system cannot do it.
+
+    Raises:
+        ExternalError: the kernel refused.
+    """
+    if sys.platform != "linux":
+        return
+    _set_subreaper(enabled=True)
+
+
+@contextmanager
+def birth() -> Iterator[Callable[[int], Callable[[], None]]]:
+    """Start a child inside the block.
+
+    Yields:
+        A function that says which pid was born and returns another one, to be called once that
+        child is collected.
+    """
+    with _family.lock:
+        _family.births += 1
+    try:
+        yield _register
+    finally:
+        with _family.lock:
+            _family.births -= 1
+
+
+async def end_adopted(call: str) -> None:
+    """Kill and collect every adopted child whose environment names `call`, until none is left.
+
+    Also collects adopted children that died by themselves, whoever they belonged to.
+    """
+    if not _family.adopts:
+        return
+    pause_s = _FIRST_PAUSE_S
+    while _has_children() and await trio.to_thread.run_sync(_end_adopted_once, call):
+        await trio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+async def end_marked(prefix: str) -> list[ProcessIdentity]:
+    """Kill every process of this user whose mark starts with `prefix`, until none is left.
+
+    Whatever its pid, group and parent; never this process or the first one. Collects those that
+    are adopted children of ours.
+
+    Args:
+        prefix: a run's token, possibly with more of the mark; never empty.
+
+    Returns:
+        Those that were killed, in the order they were found.
+
+    Raises:
+        ExternalError: some could not be killed in ten seconds.
+    """
+    assert prefix
+    return await _end_all(lambda: _living_marked(prefix))
+
+
+async def end_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessIdentity]:
+    """Kill those of `identities` that still are the processes they were, with their groups.
+
+    Returns:
+        Those that were killed.
+
+    Raises:
+        ExternalError: some could not be killed in ten seconds.
+    """
+    return await _end_all(lambda: [one for one in identities if _lives(one)])
+
+
+async def _end_all(
+    find: Callable[[], list[ProcessIdentity]],
+) -> list[ProcessIdentity]:
+    """Kill what `find` returns, again and again until it returns nothing."""
+    killed: dict[ProcessIdentity, None] = {}
+    pause_s = _FIRST_PAUSE_S
+    left: list[ProcessIdentity] = []
+    with trio.move_on_after(_END_LIMIT_S):
+        while left := await trio.to_thread.run_sync(_kill_found, find):
+            killed.update(dict.fromkeys(left))
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return list(killed)
+    raise ExternalError(f"cannot end process {', '.join(str(one.pid) for one in left)}")
+
+
+def _kill_found(find: Callable[[], list[ProcessIdentity]]) -> list[ProcessIdentity]:
+    found = find()
+    for identity in found:
+        _kill(identity)
+    _collect_adopted()
+    return found
+
+
+def _living_marked(prefix: str) -> list[ProcessIdentity]:
+    wanted = prefix.encode()
+    return [
+        found
+        for pid in all_pids()
+        if pid not in (1, os.getpid())
+        and _is_mine(pid)
+        and _environment(pid).get(MARK_VARIABLE.encode(), b"").startswith(wanted)
+        and (found := identify(pid)) is not None
+        and _lives(found)
+    ]
+
+
+def _lives(identity: ProcessIdentity) -> bool:
+    stat = read_stat(identity.pid)
+    return (
+        identity.pid not in (1, os.getpid())
+        and stat is not None
+        and not stat.is_dead
+        and identify(identity.pid) == identity
+    )
+
+
+def _kill(identity: ProcessIdentity) -> None:
+    """Send SIGKILL to exactly this process, and to its group if it leads one."""
+    try:
+        pidfd = os.pidfd_open(identity.pid)
+    except OSError:
+        return  # it is gone
+    try:
+        # The descriptor holds on to one process, so what is true after opening it stays true.
+        if identify(identity.pid) != identity:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(identity.pid) == identity.pid:
+                os.killpg(identity.pid, signal.SIGKILL)
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            _log.info("killed %s, left over from an earlier owner or call", identity.pid)
+    finally:
+        os.close(pidfd)
+
+
+def _end_adopted_once(call: str) -> bool:
+    """Kill the adopted children of `call`; return whether any of them was still alive."""
+    wanted = call.encode()
+    found = False
+    for stat in _children():
+        if stat.is_dead or _environment(stat.pid).get(CALL_VARIABLE.encode()) != wanted:
+            continue
+        found = True
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(stat.pid, signal.SIGKILL)
+    _collect_adopted()
+    return found
+
+
+def _collect_adopted() -> None:
+    """Collect dead children that we did not start ourselves.
+
+    They are known by their session: whatever `process.run` starts has one of its own, and so has
+    all that comes from there, while programs that a library starts share ours.
+    """
+    if not _family.adopts:
+        return
+    with _family.lock:
+        # A child that is just being born is not registered yet.
+        if _family.births:
+            return
+        session = os.getsid(0)
+        for stat in _children():
+            if stat.is_dead and stat.session != session and stat.pid not in _family.own:
+                with suppress(ChildProcessError):
+                    os.waitpid(stat.pid, os.WNOHANG)
+
+
+def _children() -> list[ProcessStat]:
+    """Return the children of this process, dead ones that nobody has collected included."""
+    me = os.getpid()
+    stats = (read_stat(pid) for pid in _child_pids())
+    return [stat for stat in stats if stat is not None and stat.parent == me]
+
+
+def _child_pids() -> Iterator[int]:
+    # Only some kernels list a process's children (CONFIG_PROC_CHILDREN), one file per thread.
+    lists = list(Path("/proc/self/task").glob("*/children"))
+    if not lists:
+        yield from all_pids()
+    for file in lists:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield from map(int, file.read_bytes().split())
+
+
+def _has_children() -> bool:
+    """Whether this process has any child at all; one system call."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _is_mine(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _environment(pid: int) -> Mapping[bytes, bytes]:
+    """Return the environment that `pid` was started with; empty if it is dead or not for us."""
+    try:
+        text = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    # The first of two equal names counts, as in getenv(3).
+    return {
+        name: value
+        for name, _, value in (entry.partition(b"=") for entry in reversed(text.split(b"\0")))
+    }
+
+
+def _register(pid: int) -> Callable[[], None]:
+    token = object()
+    _family.own[pid] = token
+
+    def forget() -> None:
+        # The number may belong to a newer child of ours by now.
+        if _family.own.get(pid) is token:
+            del _family.own[pid]
+
+    return forget
+
+
+def _set_subreaper(*, enabled: bool) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0) != 0:
+        raise ExternalError(f"cannot adopt orphans: {os.strerror(ctypes.get_errno())}")
+    _family.adopts = enabled
