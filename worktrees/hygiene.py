@@ -1,0 +1,189 @@
+"""How the git program is called: the only module here that starts it, and always the same way.
+
+Git obeys its environment, the user's configuration and hooks. Each of them has turned a harmless
+call into a wrong answer somewhere, so a call inherits nothing that is not on a list here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from engine.core.errors import ExternalError
+from engine.system.process import Captured, ProcessExit, ProcessSpec, ToFiles, run
+
+# What a call takes over from its caller. No GIT_* variable is among them: a hook that starts
+# pinata exports GIT_DIR and GIT_INDEX_FILE, which name another repository than the one meant.
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "XDG_CONFIG_HOME")
+
+_FIXED = {
+    "LC_ALL": "C.UTF-8",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    # Nothing here needs the network; a partial clone must fail and not fetch behind our back.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_AUTHOR_NAME": "pinata",
+    "GIT_AUTHOR_EMAIL": "pinata@localhost",
+    "GIT_COMMITTER_NAME": "pinata",
+    "GIT_COMMITTER_EMAIL": "pinata@localhost",
+}
+
+_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.splitIndex=false",
+    "core.safecrlf=false",
+    "core.askPass=",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.addEmbeddedRepo=false",
+)
+_PROGRAM = ("git", *(part for setting in _SETTINGS for part in ("-c", setting)))
+
+# Git leaves out a folder that it cannot open, says so here and exits 0: a silently smaller tree.
+_INCOMPLETE = b"could not open directory"
+
+_STDERR_TAIL_BYTES = 2000
+# A listing of paths grows with the repository; a patch goes to a file and is bounded by the disk.
+_CAPTURED = Captured(limit_bytes=1 << 30)
+_FILE_LIMIT_BYTES = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository, found once by discovery and named explicitly in every later call.
+
+    Explicit folders keep a call inside this repository whatever an agent does to the `.git` file
+    of its worktree.
+
+    Attributes:
+        root: the working tree.
+        git_dir: this working tree's own folder: for a linked worktree the one below
+            `<common_dir>/worktrees/`.
+        common_dir: the folder that all working trees of the repository share.
+        env: the environment of whoever called; each call takes over a few variables of it.
+        mark: put into the environment of every process started here.
+    """
+
+    root: Path
+    git_dir: Path
+    common_dir: Path
+    env: Mapping[str, str]
+    mark: str | None = None
+
+    @property
+    def index(self) -> Path:
+        """The working tree's own index, which is read and copied but never written."""
+        return self.git_dir / "index"
+
+
+class GitError(ExternalError):
+    """The git program failed.
+
+    Attributes:
+        command: the arguments after `git`.
+        code: the exit code, None when a signal ended it.
+        stderr: the end of what it said.
+    """
+
+    def __init__(self, command: Sequence[str | bytes], code: int | None, stderr: bytes) -> None:
+        self.command = tuple(command)
+        self.code = code
+        self.stderr = stderr[-_STDERR_TAIL_BYTES:].decode("utf-8", "backslashreplace").strip()
+        ended = "was ended by a signal" if code is None else f"exited with {code}"
+        shown = " ".join(_as_text(part) for part in self.command[:4])
+        super().__init__(f"git {shown} {ended}: {self.stderr or 'it gave no reason'}")
+
+
+def _as_text(part: str | bytes) -> str:
+    return part.decode("utf-8", "backslashreplace") if isinstance(part, bytes) else part
+
+
+def git_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a call that does not know its repository yet."""
+    return {name: env[name] for name in _INHERITED if name in env} | _FIXED
+
+
+async def run_git(
+    *arguments: str | bytes,
+    cwd: Path,
+    env: Mapping[str, str],
+    mark: str | None = None,
+    stdin: bytes = b"",
+    output: Captured | ToFiles = _CAPTURED,
+) -> ProcessExit:
+    """Run git with exactly `env` and return how it ended, whatever that was.
+
+    Raises:
+        LaunchError: git could not be started.
+        GitError: it wrote more than is kept, so its answer is not whole.
+    """
+    ended = await run(
+        ProcessSpec((*_PROGRAM, *arguments), cwd, env, stdin=stdin, output=output, mark=mark)
+    )
+    if ended.overflowed:
+        raise GitError(arguments, ended.code, b"it wrote more than can be kept")
+    return ended
+
+
+async def git(
+    repo: Repository,
+    *arguments: str | bytes,
+    index: Path | None = None,
+    stdin: bytes = b"",
+    ok: Sequence[int] = (0,),
+) -> bytes:
+    """Run git on `repo` and return what it wrote to stdout.
+
+    Args:
+        repo: where; the call runs in its root.
+        arguments: the subcommand and what follows it.
+        index: the index to use. A call that may write one names a private copy here.
+        stdin: what git reads.
+        ok: exit codes that are an answer.
+
+    Raises:
+        GitError: another exit code, or a folder that git could not look into.
+    """
+    env = _located_environment(repo, index)
+    ended = await run_git(*arguments, cwd=repo.root, env=env, mark=repo.mark, stdin=stdin)
+    if ended.code not in ok or _INCOMPLETE in ended.stderr:
+        raise GitError(arguments, ended.code, ended.stderr)
+    return ended.stdout
+
+
+async def git_to_file(repo: Repository, *arguments: str | bytes, target: Path) -> None:
+    """Run git on `repo` with its stdout written to `target`, which gets mode 0600.
+
+    Raises:
+        GitError: it did not exit with 0; `target` then holds a part, or nothing.
+    """
+    complaints = target.with_name(f"{target.name}.stderr")
+    files = ToFiles(target, complaints, _FILE_LIMIT_BYTES)
+    env = _located_environment(repo, None)
+    try:
+        ended = await run_git(*arguments, cwd=repo.root, env=env, mark=repo.mark, output=files)
+        if ended.code != 0:
+            stderr = await trio.to_thread.run_sync(complaints.read_bytes)
+            raise GitError(arguments, ended.code, stderr)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(_unlink, complaints)
+
+
+def _unlink(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _located_environment(repo: Repository, index: Path | None) -> dict[str, str]:
+    env = git_environment(repo.env)
+    env["GIT_DIR"] = str(repo.git_dir)
+    env["GIT_WORK_TREE"] = str(repo.root)
+    if index is not None:
+        env["GIT_INDEX_FILE"] = str(index)
+    return env

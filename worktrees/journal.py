@@ -1,0 +1,361 @@
+"""The journal of one integration: the whole plan and how far it got, durable before each step.
+
+A journal names what stood at each path before and what stands there after, down to bytes and
+permission bits, so that whoever finds it after a crash can tell the two apart from anything else.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.core.changes import quote_path, unquote_path
+from engine.core.errors import CorruptionError
+from engine.core.ids import BlobId, CommitId
+from engine.system import files
+
+_NAME = "journal.json"
+_LIMIT_BYTES = 1 << 30
+_VERSION = 1
+
+
+class JournalState(Enum):
+    """How far an integration got."""
+
+    APPLYING = "applying"
+    VERIFYING = "verifying"
+    VERIFIED = "verified"
+    APPLIED_UNVERIFIED = "applied_unverified"
+    VERIFICATION_FAILED = "verification_failed"
+    ROLLING_BACK = "rolling_back"
+    ROLLED_BACK = "rolled_back"
+
+
+_FINAL = frozenset(
+    {JournalState.VERIFIED, JournalState.APPLIED_UNVERIFIED, JournalState.VERIFICATION_FAILED}
+)
+_NEXT: Mapping[JournalState, frozenset[JournalState]] = {
+    JournalState.APPLYING: frozenset({JournalState.VERIFYING, JournalState.ROLLING_BACK}),
+    JournalState.VERIFYING: _FINAL | {JournalState.VERIFYING, JournalState.ROLLING_BACK},
+    JournalState.VERIFIED: frozenset({JournalState.VERIFYING, JournalState.ROLLING_BACK}),
+    JournalState.APPLIED_UNVERIFIED: frozenset({JournalState.VERIFYING, JournalState.ROLLING_BACK}),
+    JournalState.VERIFICATION_FAILED: frozenset(
+        {JournalState.VERIFYING, JournalState.ROLLING_BACK}
+    ),
+    JournalState.ROLLING_BACK: frozenset({JournalState.ROLLING_BACK, JournalState.ROLLED_BACK}),
+    JournalState.ROLLED_BACK: frozenset(),
+}
+
+
+class FileKind(Enum):
+    """What an entry of a folder is, as far as Git can store it."""
+
+    FILE = "file"
+    SYMLINK = "symlink"
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """Which file it is, and that nobody wrote to it since: cheaper to compare than bytes.
+
+    Attributes:
+        settled: False when the file was written so shortly before it was read that a later write
+            may carry the same time; then only its bytes can tell.
+    """
+
+    device: int
+    inode: int
+    mtime_ns: int
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What stands at a path, exactly.
+
+    Attributes:
+        mode: Git's mode, six octal digits.
+        blob: the content as Git stores it.
+        permissions: the full permission bits on disk; they mean nothing for a symbolic link.
+        size: in bytes, as it lies on disk.
+        sha256: of the bytes on disk, or of the link's target, in hex.
+    """
+
+    kind: FileKind
+    mode: str
+    blob: BlobId
+    permissions: int
+    size: int
+    sha256: str
+    identity: FileIdentity
+
+    def same_content(self, other: "FileState") -> bool:
+        """Whether both are the same to everyone who reads them: kind, permissions and bytes."""
+        return (
+            self.kind is other.kind
+            and (self.kind is FileKind.SYMLINK or self.permissions == other.permissions)
+            and self.size == other.size
+            and self.sha256 == other.sha256
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One path of the plan; None on the side where nothing stands there."""
+
+    path: bytes
+    before: FileState | None
+    after: FileState | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedFolder:
+    """A folder that the plan empties and removes."""
+
+    path: bytes
+    permissions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Plan and progress of one integration.
+
+    Attributes:
+        folder: where the journal lies.
+        number: counts the integrations of the run from 1.
+        evidence_digest: which evidence the plan carries out.
+        root: the checkout.
+        head: its HEAD when the plan was made; None on a branch without a commit.
+        index_digest: its index then.
+        slots: the folder with one slot per entry, named by its number: what will take the path's
+            place before the move, what had it afterwards.
+        entries: sorted by path, each path once.
+        removed_folders: sorted by path.
+        made_folders: folders that the plan creates, sorted by path.
+    """
+
+    folder: Path
+    number: int
+    state: JournalState
+    evidence_digest: str
+    root: Path
+    head: CommitId | None
+    index_digest: str
+    slots: Path
+    entries: tuple[JournalEntry, ...]
+    removed_folders: tuple[RemovedFolder, ...]
+    made_folders: tuple[bytes, ...]
+
+    @property
+    def file(self) -> Path:
+        """Where the journal is stored."""
+        return self.folder / _NAME
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _FileStateV1(_Stored):
+    type: Literal["file", "symlink"]
+    mode: str
+    blob: str
+    permissions: int
+    size: int
+    sha256: str
+    device: int
+    inode: int
+    mtime_ns: int
+    settled: bool
+
+
+class _EntryV1(_Stored):
+    path: str
+    before: _FileStateV1 | None
+    after: _FileStateV1 | None
+
+
+class _RemovedFolderV1(_Stored):
+    path: str
+    permissions: int
+
+
+class _JournalV1(_Stored):
+    kind: Literal["integration-journal"] = "integration-journal"
+    version: Literal[1] = 1
+    number: int
+    state: Literal[
+        "applying",
+        "verifying",
+        "verified",
+        "applied_unverified",
+        "verification_failed",
+        "rolling_back",
+        "rolled_back",
+    ]
+    evidence_digest: str
+    root: str
+    head: str | None
+    index_digest: str
+    slots: str
+    entries: list[_EntryV1]
+    removed_folders: list[_RemovedFolderV1]
+    made_folders: list[str]
+
+
+class _Versioned(BaseModel):
+    version: int
+
+
+def encode_journal(journal: Journal) -> bytes:
+    """Return the stored form of `journal`; where it lies is not part of it."""
+    return (
+        _JournalV1(
+            number=journal.number,
+            state=journal.state.value,
+            evidence_digest=journal.evidence_digest,
+            root=quote_path(os.fsencode(journal.root)),
+            head=journal.head,
+            index_digest=journal.index_digest,
+            slots=quote_path(os.fsencode(journal.slots)),
+            entries=[
+                _EntryV1(
+                    path=quote_path(entry.path),
+                    before=_stored_state(entry.before),
+                    after=_stored_state(entry.after),
+                )
+                for entry in journal.entries
+            ],
+            removed_folders=[
+                _RemovedFolderV1(path=quote_path(gone.path), permissions=gone.permissions)
+                for gone in journal.removed_folders
+            ],
+            made_folders=[quote_path(path) for path in journal.made_folders],
+        )
+        .model_dump_json()
+        .encode("utf-8")
+    )
+
+
+def _stored_state(state: FileState | None) -> _FileStateV1 | None:
+    if state is None:
+        return None
+    return _FileStateV1(
+        type=state.kind.value,
+        mode=state.mode,
+        blob=state.blob,
+        permissions=state.permissions,
+        size=state.size,
+        sha256=state.sha256,
+        device=state.identity.device,
+        inode=state.identity.inode,
+        mtime_ns=state.identity.mtime_ns,
+        settled=state.identity.settled,
+    )
+
+
+def decode_journal(data: bytes, folder: Path) -> Journal:
+    """Return the journal that `encode_journal` turned into `data`.
+
+    Raises:
+        CorruptionError: `data` is no journal, or one of a version that is not known here.
+    """
+    try:
+        version = _Versioned.model_validate_json(data).version
+        if version != _VERSION:
+            raise CorruptionError(
+                f"{folder / _NAME} has version {version}, but version {_VERSION} is what can be "
+                "read; use the pinata that wrote it"
+            )
+        stored = _JournalV1.model_validate_json(data)
+    except ValidationError as error:
+        raise CorruptionError(f"{folder / _NAME} is damaged: {error.errors()[0]['msg']}") from error
+    return Journal(
+        folder=folder,
+        number=stored.number,
+        state=JournalState(stored.state),
+        evidence_digest=stored.evidence_digest,
+        root=_as_path(stored.root),
+        head=None if stored.head is None else CommitId(stored.head),
+        index_digest=stored.index_digest,
+        slots=_as_path(stored.slots),
+        entries=tuple(
+            JournalEntry(
+                unquote_path(entry.path), _core_state(entry.before), _core_state(entry.after)
+            )
+            for entry in stored.entries
+        ),
+        removed_folders=tuple(
+            RemovedFolder(unquote_path(gone.path), gone.permissions)
+            for gone in stored.removed_folders
+        ),
+        made_folders=tuple(unquote_path(path) for path in stored.made_folders),
+    )
+
+
+def _as_path(text: str) -> Path:
+    return Path(os.fsdecode(unquote_path(text)))
+
+
+def _core_state(stored: _FileStateV1 | None) -> FileState | None:
+    if stored is None:
+        return None
+    return FileState(
+        FileKind(stored.type),
+        stored.mode,
+        BlobId(stored.blob),
+        stored.permissions,
+        stored.size,
+        stored.sha256,
+        FileIdentity(stored.device, stored.inode, stored.mtime_ns, stored.settled),
+    )
+
+
+def write_journal(journal: Journal) -> None:
+    """Store `journal` in its folder, durably; blocks.
+
+    Raises:
+        OSError: the journal before it is still in force, or only the flush failed.
+    """
+    files.replace_file(
+        journal.file, encode_journal(journal), fault=f"journal.{journal.state.value}"
+    )
+
+
+def advance(journal: Journal, state: JournalState) -> Journal:
+    """Store that `journal` is now in `state`, durably, and return it so; blocks.
+
+    Raises:
+        OSError: see `write_journal`.
+    """
+    assert state in _NEXT[journal.state], f"{journal.state.value} -> {state.value}"
+    advanced = replace(journal, state=state)
+    write_journal(advanced)
+    return advanced
+
+
+def read_journal(folder: Path) -> Journal | None:
+    """Return the journal in force in `folder`, or None when there is none; blocks.
+
+    Raises:
+        CorruptionError: it cannot be read.
+    """
+    try:
+        data = files.read_regular(folder / _NAME, _LIMIT_BYTES)
+    except FileNotFoundError:
+        return None
+    return decode_journal(data, folder)
+
+
+def archive_journal(journal: Journal) -> None:
+    """Keep `journal` under its number, so that the next one can take its place; blocks.
+
+    Raises:
+        OSError: the journal is still in force.
+    """
+    journal.file.rename(journal.folder / f"journal-{journal.number}.json")
+    files.sync_dir(journal.folder)

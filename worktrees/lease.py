@@ -1,0 +1,212 @@
+"""Making and removing the worktrees that writers work in: detached, locked, and one at a time.
+
+A creation announces itself in a file of the engine's own before Git starts. Whatever a killed
+creation left behind is removed by the next one for the same place, and only because that file
+says that it was ours.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from engine.core.errors import ConflictError, ExternalError
+from engine.core.ids import CommitId
+from engine.system.faults import point
+from engine.system.files import make_private_dir, replace_file
+from engine.system.locks import hold
+from worktrees.contents import copy_index, read_status, shown_paths
+from worktrees.hygiene import Repository, git
+from worktrees.registration import (
+    Registration,
+    delete_tree,
+    find_registration,
+    read_git_file,
+    remaining_of,
+)
+
+_REASON_PREFIX = "pinata "
+# Git writes this reason itself until a new worktree is whole.
+_UNFINISHED = "initializing"
+_MOST_WORKERS = 4
+
+
+class ForeignWorktreeError(ConflictError):
+    """Something that the engine did not make stands where a worktree goes, or is to go."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(f"{path} was not made by pinata ({reason}); move it away and try again")
+
+
+class WorktreeNotWholeError(ExternalError):
+    """Git reported success, and the worktree is not the commit that was asked for."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(f"the worktree at {path} did not come out whole: {reason}")
+
+
+async def create_worktree(
+    repo: Repository, path: Path, commit: CommitId, seed_index: Path, lock: Path, reason: str
+) -> Repository:
+    """Make a worktree of `commit` and return it as a repository of its own.
+
+    It is detached, so no branch of the user's is involved, and locked, so the user's own
+    `git worktree prune` leaves it alone. Missing parents of `path` are made private. A creation
+    that failed, was cancelled or was killed may simply be repeated.
+
+    Args:
+        repo: the checkout, or any other working tree of the same repository.
+        path: where; outside of every working tree.
+        commit: kept by a ref.
+        seed_index: gets a copy of the new index, which the writer cannot reach.
+        lock: the file that serialises this for the whole repository; its folder exists.
+        reason: shown by `git worktree list`; names the run and the task.
+
+    Raises:
+        ForeignWorktreeError: something that is not ours stands at `path`.
+        WorktreeNotWholeError: files are missing after Git reported success.
+        GitError: Git failed, for example because the disk is full; nothing of it is left.
+    """
+    intent = _intent(seed_index)
+    locked = _REASON_PREFIX + reason
+    for folder in (path.parent, seed_index.parent):
+        await trio.to_thread.run_sync(make_private_dir, folder)
+    async with hold(lock, what="worktree creation", holder=f"pinata {os.getpid()}"):
+        await trio.to_thread.run_sync(_clear, repo, path, intent, locked)
+        await _shielded(lambda: replace_file(intent, os.fsencode(path), fault="lease.intent"))
+        try:
+            await _add(repo, path, commit, locked)
+            worktree = await trio.to_thread.run_sync(_locate, repo, path, commit)
+            await trio.to_thread.run_sync(copy_index, worktree.index, seed_index)
+            await _assert_whole(worktree, commit, seed_index)
+        except BaseException:
+            await _shielded(lambda: _clear(repo, path, intent, locked))
+            raise
+        point("lease.created")
+        await _shielded(intent.unlink)
+        point("lease.published")
+    return worktree
+
+
+async def remove_worktree(repo: Repository, path: Path, seed_index: Path, lock: Path) -> None:
+    """Remove a worktree that `create_worktree` made; nothing to do when it is gone already.
+
+    The folder is renamed first, so that nobody finds half of it; a removal that was interrupted
+    may be repeated.
+
+    Raises:
+        ForeignWorktreeError: the worktree at `path` was not made by the engine.
+    """
+    async with hold(lock, what="worktree removal", holder=f"pinata {os.getpid()}"):
+        await _shielded(lambda: _take_away(repo, path, seed_index))
+    point("lease.forgotten")
+    await trio.to_thread.run_sync(delete_tree, remaining_of(path))
+    point("lease.removed")
+
+
+def _take_away(repo: Repository, path: Path, seed_index: Path) -> None:
+    """Move the folder aside and drop what Git and the engine know of it."""
+    registration = find_registration(repo, path)
+    intent = _intent(seed_index)
+    if registration is not None and not _is_ours(registration, intent, path):
+        raise ForeignWorktreeError(path, f"Git has it locked as {registration.reason!r}")
+    if registration is None and os.path.lexists(path) and not _announced(intent, path):
+        raise ForeignWorktreeError(path, "Git knows no worktree there")
+    # Known to be ours from here on, also for a repetition that finds no registration.
+    replace_file(intent, os.fsencode(path), fault="lease.intent")
+    if os.path.lexists(path):
+        delete_tree(remaining_of(path))
+        path.rename(remaining_of(path))
+        point("lease.moved_aside")
+    if registration is not None:
+        delete_tree(registration.git_dir)
+    seed_index.unlink(missing_ok=True)
+    intent.unlink()
+
+
+def _clear(repo: Repository, path: Path, intent: Path, locked: str) -> None:
+    """Remove what an unfinished creation left at `path`, if anything, and its announcement.
+
+    Raises:
+        ForeignWorktreeError: what is there was not announced.
+    """
+    registration = find_registration(repo, path)
+    if registration is None and not os.path.lexists(path):
+        intent.unlink(missing_ok=True)
+        return
+    if not _announced(intent, path):
+        raise ForeignWorktreeError(path, "something is there already")
+    if registration is not None:
+        if registration.reason not in (locked, _UNFINISHED):
+            raise ForeignWorktreeError(path, f"Git has it locked as {registration.reason!r}")
+        delete_tree(registration.git_dir)
+        point("lease.unregistered")
+    delete_tree(path)
+    point("lease.cleared")
+    intent.unlink()
+
+
+def _is_ours(registration: Registration, intent: Path, path: Path) -> bool:
+    reason = registration.reason
+    return reason is not None and (
+        reason.startswith(_REASON_PREFIX) or (reason == _UNFINISHED and _announced(intent, path))
+    )
+
+
+def _intent(seed_index: Path) -> Path:
+    return seed_index.with_name(f"{seed_index.name}.intent")
+
+
+def _announced(intent: Path, path: Path) -> bool:
+    try:
+        return intent.read_bytes() == os.fsencode(path)
+    except FileNotFoundError:
+        return False
+
+
+async def _add(repo: Repository, path: Path, commit: CommitId, locked: str) -> None:
+    workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+    options = ("--quiet", "--detach", "--lock", "--reason", locked)
+    # No index is named: the new worktree writes one of its own.
+    await git(
+        repo,
+        "-c",
+        f"checkout.workers={workers}",
+        "worktree",
+        "add",
+        *options,
+        os.fsencode(path),
+        commit,
+    )
+    point("lease.added")
+
+
+def _locate(repo: Repository, path: Path, commit: CommitId) -> Repository:
+    """Return the new worktree, whose own folder Git may have named otherwise than `path`."""
+    git_dir = read_git_file(path / ".git")
+    if git_dir is None or git_dir.parent != repo.common_dir / "worktrees":
+        raise WorktreeNotWholeError(path, "it does not belong to the repository")
+    if (git_dir / "HEAD").read_text("ascii").strip() != commit:
+        raise WorktreeNotWholeError(path, f"its HEAD is not {commit}")
+    return Repository(path, git_dir, repo.common_dir, repo.env, repo.mark)
+
+
+async def _assert_whole(worktree: Repository, commit: CommitId, index: Path) -> None:
+    """Check that HEAD, index and files are `commit`; Git only warns when it cannot write a file.
+
+    A file that Git calls modified is let pass: with some filters a fresh checkout already differs.
+    """
+    status = await read_status(worktree, index)
+    if status.head != commit:
+        raise WorktreeNotWholeError(worktree.root, f"its HEAD is not {commit}")
+    wrong = [e.path for e in status.entries if e.staged not in ".?" or e.unstaged in "DT"]
+    if wrong:
+        raise WorktreeNotWholeError(worktree.root, f"{shown_paths(wrong)} differ from {commit}")
+
+
+async def _shielded(work: Callable[[], None]) -> None:
+    with trio.CancelScope(shield=True):
+        await trio.to_thread.run_sync(work)

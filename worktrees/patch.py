@@ -1,0 +1,102 @@
+"""The difference between two trees: as a list of changes, and as a patch that applies exactly."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from engine.core.changes import Change, ChangeStatus
+from engine.core.ids import BlobId, CommitId, TreeId
+from engine.system.faults import point
+from worktrees.hygiene import Repository, git, git_to_file
+
+_READ_BYTES = 1 << 20
+
+# Each flag answers a configuration that would otherwise change the bytes: diff.noprefix,
+# diff.external, text conversion, color.ui, core.abbrev, diff.renames.
+_EXACT = (
+    "-c",
+    "diff.suppressBlankEmpty=false",
+    "diff-tree",
+    "-r",
+    "--patch",
+    "--binary",
+    "--full-index",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--indent-heuristic",
+    "--diff-algorithm=default",
+    "--unified=3",
+    "--inter-hunk-context=0",
+    "--no-relative",
+    "--submodule=short",
+    "--ignore-submodules=none",
+    "-O/dev/null",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchFile:
+    """A patch on disk, in the form that `git apply` takes.
+
+    Attributes:
+        sha256: of its bytes, in hex.
+    """
+
+    path: Path
+    bytes: int
+    sha256: str
+
+
+async def changes_between(
+    repo: Repository, before: TreeId | CommitId, after: TreeId | CommitId
+) -> tuple[Change, ...]:
+    """Return what differs between two trees or commits, sorted by path; a rename is two changes."""
+    if before == after:
+        return ()
+    options = ("-r", "-z", "--raw", "--no-renames", "--full-index", "--ignore-submodules=none")
+    out = await git(repo, "diff-tree", *options, "-O/dev/null", before, after)
+    return await trio.to_thread.run_sync(_decode_changes, out)
+
+
+def _decode_changes(out: bytes) -> tuple[Change, ...]:
+    fields = out.split(b"\0")
+    changes: list[Change] = []
+    for facts, path in zip(fields[0::2], fields[1::2], strict=False):
+        old_mode, new_mode, old, new, letter = facts[1:].decode("ascii").split(" ")
+        status = ChangeStatus(letter)
+        changes.append(Change(path, status, old_mode, new_mode, BlobId(old), BlobId(new)))
+    return tuple(sorted(changes, key=lambda change: change.path))
+
+
+async def write_patch(
+    repo: Repository, before: TreeId | CommitId, after: TreeId | CommitId, target: Path
+) -> PatchFile:
+    """Write the patch from one tree or commit to another into `target`, mode 0600.
+
+    It applies exactly, whatever diff configuration the user has. `target` appears whole or not at
+    all.
+    """
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        await git_to_file(repo, *_EXACT, before, after, target=partial)
+        return await trio.to_thread.run_sync(_publish, partial, target)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(lambda: partial.unlink(missing_ok=True))
+
+
+def _publish(partial: Path, target: Path) -> PatchFile:
+    digest, size = hashlib.sha256(), 0
+    with partial.open("rb") as stream:
+        while block := stream.read(_READ_BYTES):
+            digest.update(block)
+            size += len(block)
+    point("patch.written")
+    partial.replace(target)
+    return PatchFile(target, size, digest.hexdigest())

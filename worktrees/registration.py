@@ -1,0 +1,90 @@
+"""What Git writes down about a linked worktree, and how to delete a whole folder.
+
+Source: gitrepository-layout(5), `worktrees`.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from worktrees.hygiene import Repository
+
+_GIT_FILE_PREFIX = b"gitdir: "
+_OWNER_MAY_ALL = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Git's record of one worktree.
+
+    Attributes:
+        git_dir: the worktree's own folder below `<common dir>/worktrees/`.
+        reason: why it is locked; None when it is not.
+    """
+
+    git_dir: Path
+    reason: str | None
+
+
+def read_git_file(path: Path) -> Path | None:
+    """Return the folder that a worktree's `.git` file names, or None if it is no such file."""
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    if not content.startswith(_GIT_FILE_PREFIX):
+        return None
+    named = os.fsdecode(content.removeprefix(_GIT_FILE_PREFIX).rstrip(b"\n"))
+    # Absolute, or since Git 2.48 relative to the file's own folder.
+    return Path(os.path.normpath(path.parent / named))
+
+
+def find_registration(repo: Repository, path: Path) -> Registration | None:
+    """Return Git's record of the worktree at `path`, whether or not its folder is still there."""
+    records = repo.common_dir / "worktrees"
+    try:
+        folders = sorted(records.iterdir())
+    except FileNotFoundError:
+        return None
+    wanted = Path(os.path.realpath(path.parent)) / path.name / ".git"
+    for git_dir in folders:
+        content = _read(git_dir / "gitdir")
+        if content is None:
+            continue
+        recorded = os.path.normpath(git_dir / os.fsdecode(content.rstrip(b"\n")))
+        if Path(recorded) == wanted:
+            reason = _read(git_dir / "locked")
+            return Registration(git_dir, None if reason is None else os.fsdecode(reason.strip()))
+    return None
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def remaining_of(path: Path) -> Path:
+    """Return where the folder of a removed worktree waits for its deletion."""
+    return path.with_name(f".{path.name}.removed")
+
+
+def delete_tree(path: Path) -> None:
+    """Delete a file, a link or a whole folder; nothing to do when nothing is there.
+
+    Folders without write permission, as some package managers make them, go too.
+    """
+    try:
+        if path.is_symlink() or not path.is_dir():
+            path.unlink(missing_ok=True)
+            return
+        shutil.rmtree(path)
+    except PermissionError:
+        for folder, _, _ in os.walk(path):
+            Path(folder).chmod(_OWNER_MAY_ALL)
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        # Somebody else deletes it too, which is what is wanted.
+        return

@@ -1,0 +1,162 @@
+"""What a writer must leave alone in the repository that its worktree shares with the user.
+
+A linked worktree isolates files and nothing else: from inside it a program can move the user's
+branches, change the shared configuration or add a hook. So this is looked at before and after.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from worktrees.hygiene import Repository, git
+from worktrees.refs import PREFIX
+
+# Sections of the configuration that decide what Git sees in a working tree or runs.
+_DECIDING = (
+    "core.",
+    "extensions.",
+    "feature.",
+    "filter.",
+    "include.",
+    "includeif.",
+    "index.",
+    "merge.",
+    "sparse.",
+    "status.",
+    "submodule.",
+)
+# Files that the configuration names and whose content decides too.
+_NAMED_FILES = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
+_OWN_HEADS = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Digests of what surrounds a writer, by name.
+
+    Attributes:
+        rules: configuration, hooks, ignore and attribute files: what decides what Git sees. A
+            change to them is a fault of the writer, since it could hide another.
+        user_refs: HEAD and every ref that is not ours: branches, tags, stash. The user may move
+            these at any time, so a change is worth a notice and proves nothing.
+        own_refs: refs below `refs/pinata/` and their object ids.
+    """
+
+    rules: Mapping[str, str]
+    user_refs: Mapping[str, str]
+    own_refs: Mapping[str, str]
+
+
+def differing(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names that were added, removed or changed, sorted."""
+    names = before.keys() | after.keys()
+    return tuple(sorted(name for name in names if before.get(name) != after.get(name)))
+
+
+async def watch(repo: Repository, worktree: Repository | None = None) -> Surroundings:
+    """Return what there is to compare around a writer.
+
+    Args:
+        repo: the user's checkout.
+        worktree: the writer's; its own configuration and sparse patterns count as rules.
+    """
+    refs = await git(repo, "for-each-ref", "--format=%(objectname) %(symref) %(refname)")
+    listings = [await git(place, *_LIST_CONFIG) for place in (repo, worktree) if place is not None]
+    return await trio.to_thread.run_sync(_read, repo, worktree, refs, listings)
+
+
+_LIST_CONFIG = ("config", "--list", "--null", "--show-scope", "--includes")
+
+
+def _read(
+    repo: Repository, worktree: Repository | None, refs: bytes, listings: list[bytes]
+) -> Surroundings:
+    rules: dict[str, str] = {}
+    for place, listing in zip(("", "worktree "), listings, strict=False):
+        settings = _settings(listing)
+        for name, values in settings.items():
+            rules[f"{place}config {name}"] = _digest("\0".join(values).encode())
+    first = _settings(listings[0])
+    for path in _rule_files(repo, worktree, first):
+        if (digest := _file_digest(path)) is not None:
+            rules[str(path)] = digest
+    user, own = _heads(repo), dict[str, str]()
+    for line in refs.decode("utf-8", "surrogateescape").splitlines():
+        object_id, target, ref = line.split(" ", 2)
+        (own if ref.startswith(PREFIX) else user)[ref] = f"{object_id} {target}".strip()
+    return Surroundings(rules, user, own)
+
+
+def _settings(listing: bytes) -> dict[str, list[str]]:
+    """Return the deciding settings with all their values in order, leaving out our own options."""
+    settings: dict[str, list[str]] = {}
+    fields = listing.decode("utf-8", "surrogateescape").split("\0")
+    for scope, setting in zip(fields[0::2], fields[1::2], strict=False):
+        name, _, value = setting.partition("\n")
+        if scope != "command" and name.startswith(_DECIDING):
+            settings.setdefault(name, []).append(value)
+    return settings
+
+
+def _rule_files(
+    repo: Repository, worktree: Repository | None, settings: Mapping[str, list[str]]
+) -> Iterator[Path]:
+    common = repo.common_dir
+    folders = [common / "info", common / "hooks"]
+    if hooks := settings.get("core.hookspath"):
+        folders.append(_expanded(repo, hooks[-1]))
+    if worktree is not None:
+        folders.append(worktree.git_dir / "info")
+    for folder in folders:
+        yield from sorted(path for path in folder.rglob("*") if not path.is_dir())
+    yield common / "objects" / "info" / "alternates"
+    yield common / "shallow"
+    for name, default in _NAMED_FILES.items():
+        if name in settings:
+            yield _expanded(repo, settings[name][-1])
+        elif home := _config_home(repo):
+            yield home / "git" / default
+
+
+def _config_home(repo: Repository) -> Path | None:
+    if configured := repo.env.get("XDG_CONFIG_HOME"):
+        return Path(configured)
+    home = repo.env.get("HOME")
+    return Path(home) / ".config" if home else None
+
+
+def _expanded(repo: Repository, value: str) -> Path:
+    if value.startswith("~/") and (home := repo.env.get("HOME")):
+        return Path(home) / value.removeprefix("~/")
+    return repo.root / value
+
+
+def _heads(repo: Repository) -> dict[str, str]:
+    heads: dict[str, str] = {}
+    for name in _OWN_HEADS:
+        try:
+            heads[name] = (repo.git_dir / name).read_text("utf-8", "surrogateescape").strip()
+        except FileNotFoundError:
+            continue
+    return heads
+
+
+def _file_digest(path: Path) -> str | None:
+    """Return a digest of a file's permission to run, and content or link target; None if absent."""
+    try:
+        if path.is_symlink():
+            target = os.fsencode(path.readlink())
+            linked = path.read_bytes() if path.is_file() else b""
+            return _digest(b"link " + target + b"\0" + linked)
+        mode = path.stat().st_mode & 0o111
+        return _digest(f"{mode:o} ".encode() + path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
