@@ -1,0 +1,68 @@
+"""What holds for every test.
+
+Git and pinata see no settings but the test's own, no child outlives its test, and nothing that
+blocks runs on the loop's thread.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.children import end_children
+from tests.support.guard import guard_loop_thread, guard_pygit2
+
+# Variables that reach into Git or pinata from whoever runs the tests, which may be an agent: the
+# tests run as checks of a run too.
+_DROPPED = ("GIT_", "PINATA_", "PI_", "HERDR_", "XDG_")
+
+
+@pytest.fixture(scope="session")
+def hermetic_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home folder with an empty Git configuration and nothing else."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "gitconfig").touch()
+    return home
+
+
+@pytest.fixture(autouse=True)
+def hermetic_environment(hermetic_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the user's, the system's and the caller's settings from Git and from pinata."""
+    for name in list(os.environ):
+        if name.startswith(_DROPPED):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(hermetic_home))
+    for name in ("CONFIG", "CACHE", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(hermetic_home / name.lower()))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(hermetic_home / "gitconfig"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def guarded_loop_thread() -> Iterator[None]:
+    """Let whatever blocks raise when it is called on the loop's own thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        guard_loop_thread(patch)
+        # Only the tests of a few packages have imported it by now; the others need not wait for it.
+        if "pygit2" in sys.modules:
+            guard_pygit2(patch)
+            _forget_libgit2_search_paths()
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_child_left() -> Iterator[None]:
+    """Fail the test that leaves a child process running or uncollected."""
+    yield
+    left = end_children()
+    assert not left, f"the test left child processes behind: {left}"
+
+
+def _forget_libgit2_search_paths() -> None:
+    """Keep libgit2 from the configuration files of the user and the system."""
+    pygit2 = sys.modules["pygit2"]
+    level = pygit2.enums.ConfigLevel
+    for one in (level.PROGRAMDATA, level.SYSTEM, level.XDG, level.GLOBAL):
+        pygit2.settings.search_path[one] = ""
