@@ -11,6 +11,9 @@ from types import MappingProxyType
 
 from engine.core.ids import CheckId, TaskId
 
+# What reads a stored form of these values back takes exactly their fields and converts nothing.
+_STORED = {"extra": "forbid", "strict": True}
+
 
 class Kind(Enum):
     """What an agent may do; every rule speaks of the kind, never of a definition's name."""
@@ -51,6 +54,8 @@ class Mode(Enum):
 class ModelChoice:
     """A model, named as its provider names it."""
 
+    __pydantic_config__ = _STORED
+
     provider: str
     id: str
     thinking: Thinking
@@ -65,6 +70,8 @@ class CheckSpec:
         timeout_ms: 1 to 1,200,000.
     """
 
+    __pydantic_config__ = _STORED
+
     id: CheckId
     argv: tuple[str, ...]
     timeout_ms: int = 120_000
@@ -74,6 +81,8 @@ class CheckSpec:
 class ReviewOf:
     """Review of one writer's exact captured change."""
 
+    __pydantic_config__ = _STORED
+
     task: TaskId
 
 
@@ -81,12 +90,16 @@ class ReviewOf:
 class ReviewBase:
     """Review of the checkout against a revision."""
 
+    __pydantic_config__ = _STORED
+
     revision: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewPr:
     """Review of a GitHub pull request."""
+
+    __pydantic_config__ = _STORED
 
     number: int
 
@@ -104,6 +117,8 @@ class TaskSpec:
         ownership: for writers, never empty: repository-relative paths without a trailing slash.
         target: for reviewers, never absent.
     """
+
+    __pydantic_config__ = _STORED
 
     id: TaskId
     agent: str
@@ -131,6 +146,8 @@ class Limits:
         cost_usd: dollars over all attempts; None is no limit.
     """
 
+    __pydantic_config__ = _STORED
+
     concurrency: int = 16
     task_ms: int = 1_200_000
     job_ms: int = 5_400_000
@@ -149,6 +166,8 @@ class RunConfig:
         setup: None detects, False disables, text is a shell script run in each writer's worktree.
         pass_env: names of environment variables that checks and agents' shells may see.
     """
+
+    __pydantic_config__ = _STORED
 
     models: Mapping[str, ModelChoice] = field(default_factory=lambda: MappingProxyType({}))
     fallbacks: Mapping[str, tuple[ModelChoice, ...]] = field(
@@ -172,6 +191,8 @@ class RunSpec:
         tasks: in input order; the order that ties are broken by.
         notices: sentences for the caller about what was accepted with a doubt.
     """
+
+    __pydantic_config__ = _STORED
 
     tasks: tuple[TaskSpec, ...]
     approval: str | None = None

@@ -1,0 +1,218 @@
+"""Configuration: what a file or a run may say, and how several of them make one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SkipValidation, TypeAdapter
+
+from engine.core.spec import Limits, Mode, RunConfig
+from engine.records.faults import decode
+from engine.records.fields import (
+    ID_PATTERN,
+    ID_RULE,
+    TEXT_LIMIT_CHARS,
+    Many,
+    NotNull,
+    Request,
+    Text,
+)
+from engine.records.model import BackendField, ModelField
+
+MAX_FALLBACKS = 5
+_DAY_MS = 86_400_000
+_UP_TO_A_DAY = f"an integer from 1 to {_DAY_MS:,}"
+_RETIRED = frozenset({"pi", "herdr", "session", "workspaceReuse"})
+_RETIRED_LIMITS = frozenset({"startupMs"})
+_RESERVED = ("PINATA_", "HERDR_", "PI_", "DYLD_", "GIT_")
+_INJECTING = frozenset({"NODE_OPTIONS", "LD_PRELOAD", "LD_AUDIT", "BASH_ENV"})
+_MERGED = ("models", "fallbacks", "limits")
+
+
+def _setup(value: object) -> object:
+    if value is False:
+        return value
+    if not isinstance(value, str):
+        raise ValueError("is neither text nor false")  # noqa: TRY004 - pydantic wants a ValueError
+    if not value or value.isspace():
+        raise ValueError("is blank")
+    if "\0" in value or (not value.isascii() and value != value.encode("utf-8", "ignore").decode()):
+        raise ValueError("holds a character that no script can hold")
+    if len(value) > TEXT_LIMIT_CHARS:
+        raise ValueError(f"has more than {TEXT_LIMIT_CHARS:,} characters")
+    return value
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(ID_PATTERN, text):
+        raise ValueError(f"is not {ID_RULE}")
+    return text
+
+
+def _variable(name: str) -> str:
+    if not re.fullmatch("[A-Z][A-Z0-9_]*", name):
+        raise ValueError("is not a name of capital letters, digits and underscores")
+    if name in _INJECTING or name.startswith(_RESERVED):
+        raise ValueError("is refused, because it steers programs instead of informing them")
+    return name
+
+
+Variable = Annotated[
+    str,
+    Field(description="the name of a variable, such as DATABASE_URL"),
+    AfterValidator(_variable),
+]
+DefinitionName = Annotated[str, Field(description=ID_RULE), AfterValidator(_name)]
+
+
+class LimitsRequest(Request):
+    """Budgets of a run."""
+
+    concurrency: Annotated[
+        int | None, NotNull(), Field(ge=1, le=64, description="an integer from 1 to 64")
+    ] = None
+    task_ms: Annotated[int | None, NotNull(), Field(ge=1, le=_DAY_MS, description=_UP_TO_A_DAY)] = (
+        None
+    )
+    job_ms: Annotated[int | None, NotNull(), Field(ge=1, le=_DAY_MS, description=_UP_TO_A_DAY)] = (
+        None
+    )
+    repairs: Annotated[
+        int | None, NotNull(), Field(ge=1, le=10, description="an integer from 1 to 10")
+    ] = None
+    max_turns: Annotated[
+        int | None, NotNull(), Field(ge=1, le=1_000, description="an integer from 1 to 1,000")
+    ] = None
+    max_tool_calls: Annotated[
+        int | None, NotNull(), Field(ge=1, le=10_000, description="an integer from 1 to 10,000")
+    ] = None
+    cost_usd: Annotated[
+        float | None,
+        NotNull(),
+        Field(gt=0, le=10_000, allow_inf_nan=False, description="a number above 0, up to 10,000"),
+    ] = None
+
+
+class ConfigRequest(Request):
+    """Settings of a run; whatever is left out keeps its default."""
+
+    models: Annotated[
+        dict[DefinitionName, ModelField] | None,
+        NotNull(),
+        Field(description="an object from `default` or a definition's name to its model"),
+    ] = None
+    fallbacks: Annotated[
+        dict[
+            DefinitionName,
+            Annotated[
+                Many[ModelField],
+                Field(max_length=MAX_FALLBACKS, description=f"up to {MAX_FALLBACKS} models"),
+            ],
+        ]
+        | None,
+        NotNull(),
+        Field(description="an object from a definition's name to the models to fall back on"),
+    ] = None
+    limits: Annotated[LimitsRequest, Field(description="an object of budgets")] = LimitsRequest()
+    mode: Annotated[Mode | None, NotNull(), Field(strict=False, description="lean or observe")] = (
+        None
+    )
+    backend: Annotated[BackendField | None, NotNull()] = None
+    codemode: Annotated[bool | None, NotNull(), Field(description="true or false")] = None
+    setup: Annotated[
+        SkipValidation[str | bool | None],
+        AfterValidator(_setup),
+        Field(description="a shell script that prepares a worktree, or false for none"),
+    ] = None
+    include_uncommitted: Annotated[bool | None, NotNull(), Field(description="true or false")] = (
+        None
+    )
+    web_extension: Annotated[
+        Text | None, NotNull(), Field(description="the path of an extension")
+    ] = None
+    pass_env: Annotated[
+        Many[Variable], Field(description="an array of names of environment variables")
+    ] = ()
+
+    def config(self) -> RunConfig:
+        """Return the settings as a value, with defaults for what was left out."""
+        converted = {"models", "fallbacks", "limits", "pass_env"}
+        plain = {name: getattr(self, name) for name in self.model_fields_set - converted}
+        return RunConfig(
+            models={name: model.choice() for name, model in (self.models or {}).items()},
+            fallbacks={
+                name: tuple(model.choice() for model in models)
+                for name, models in (self.fallbacks or {}).items()
+            },
+            limits=Limits(**self.limits.model_dump(exclude_unset=True)),
+            pass_env=tuple(dict.fromkeys(self.pass_env)),
+            **plain,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLayer:
+    """What one source says, valid by itself.
+
+    Attributes:
+        values: as the source wrote them, without retired keys.
+        notices: a sentence for each retired key.
+    """
+
+    values: Mapping[str, object]
+    notices: tuple[str, ...] = ()
+
+
+_CONFIG: TypeAdapter[ConfigRequest] = TypeAdapter(ConfigRequest)
+
+
+def decode_config(data: object, *, place: str = "", field: str = "") -> ConfigLayer:
+    """Return the layer that `data` describes.
+
+    Args:
+        data: what a JSON text holds.
+        place: the file that it comes from, for messages.
+        field: the field that it is the value of, when it comes from a call.
+
+    Raises:
+        RequestError: a key or a value does not fit; names it and its place.
+    """
+    notices: list[str] = []
+    if isinstance(data, dict):
+        source = place or field
+        data = _without(data, _RETIRED, source, "", notices)
+        if isinstance(limits := data.get("limits"), dict):
+            limits = _without(limits, _RETIRED_LIMITS, source, "limits.", notices)
+            data = data | {"limits": limits}
+    decode(_CONFIG, data, place=place, field=field)
+    assert isinstance(data, dict)
+    return ConfigLayer(MappingProxyType(data), tuple(notices))
+
+
+def _without(
+    data: dict[str, object], retired: frozenset[str], source: str, path: str, notices: list[str]
+) -> dict[str, object]:
+    notices += [
+        f"{source}: {path}{key} no longer means anything and is ignored; remove it"
+        for key in data
+        if key in retired
+    ]
+    return {key: value for key, value in data.items() if key not in retired}
+
+
+def merge_config(layers: Sequence[ConfigLayer]) -> RunConfig:
+    """Return the settings that `layers` make together; a later layer wins.
+
+    `models`, `fallbacks` and `limits` merge entry by entry; other keys replace.
+    """
+    merged: dict[str, object] = {}
+    for layer in layers:
+        for key, value in layer.values.items():
+            before = merged.get(key)
+            if key in _MERGED and isinstance(before, dict) and isinstance(value, dict):
+                merged[key] = before | value
+            else:
+                merged[key] = value
+    return decode(_CONFIG, merged).config()

@@ -1,0 +1,160 @@
+"""What is wrong with a request, in one sentence.
+
+Requests are pydantic models. The sentence that refuses one is built here from the kind of fault,
+the value that was given and the description of its field, which is also what callers see in the
+JSON schema. Pydantic's own texts stay inside.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from engine.core.errors import UsageError
+from engine.core.quote import name_list, quote_value
+
+T = TypeVar("T")
+Schema = Mapping[str, Any]
+
+_PROBLEMS = {
+    "bool_type": "is not true or false",
+    "dict_type": "is not an object",
+    "enum": "is not one of the known values",
+    "finite_number": "is not a finite number",
+    "float_type": "is not a number",
+    "greater_than": "is too small",
+    "greater_than_equal": "is too small",
+    "int_type": "is not an integer",
+    "less_than_equal": "is too large",
+    "list_type": "is not an array",
+    "literal_error": "is not one of the known values",
+    "model_type": "is not an object",
+    "string_pattern_mismatch": "does not fit",
+    "string_too_short": "is empty",
+    "string_type": "is not text",
+    "string_unicode": "is not text, because it holds half of a surrogate pair",
+    "too_short": "is empty",
+    "tuple_type": "is not an array",
+}
+_KEY = "[key]"
+
+
+class RequestError(UsageError):
+    """A request breaks a rule.
+
+    Attributes:
+        place: whose field it is (`task fix`, a file's name), or empty for the call itself.
+        fault: the field, what is wrong with its value and what would be right.
+    """
+
+    def __init__(self, place: str, fault: str) -> None:
+        self.place = place
+        self.fault = fault
+        super().__init__(f"{place}: {fault}" if place else fault)
+
+
+def decode(adapter: TypeAdapter[T], data: object, *, place: str = "", field: str = "") -> T:
+    """Return `data` as the adapter's type.
+
+    Args:
+        adapter: of a request model, or of a list of them.
+        data: what a JSON text holds.
+        place: see `RequestError`.
+        field: the field that `data` is the value of, when it is not a whole request.
+
+    Raises:
+        RequestError: the first fault; an unknown field comes before anything else.
+    """
+    try:
+        return adapter.validate_python(data)
+    except ValidationError as error:
+        fault = explain(error, adapter.json_schema(), field=field)
+        raise RequestError(place, fault) from error
+
+
+def explain(error: ValidationError, schema: Schema | None = None, *, field: str = "") -> str:
+    """Return the first fault in `error` as a sentence that names the field.
+
+    Args:
+        error: what pydantic raised.
+        schema: the JSON schema that was broken; its descriptions say what would be right.
+        field: the field that the schema describes, when it is not a whole request.
+    """
+    errors = error.errors(include_url=False)
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    return _sentence(first, schema or {}, field)
+
+
+def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:
+    *outer, name = error["loc"] or ("",)
+    match error["type"]:
+        case "extra_forbidden":
+            known = list(_resolved(schema, _walk(schema, outer)).get("properties", {}))
+            rest = f"; the fields are {name_list(known, most=len(known))}" if known else ""
+            place = _path(outer, field)
+            unknown = f"unknown field {quote_value(name)}{rest}"
+            return f"{place}: {unknown}" if place else unknown
+        case "invalid_key":
+            return f"{_path(outer, field) or 'the call'}: a field's name is not text"
+        case "missing":
+            fault = f"{_path(error['loc'], field)} is missing"
+        case _ if name == _KEY:
+            named = f"the name {quote_value(error['input'])}"
+            fault = f"{_path(outer[:-1], field)}: {named} {_problem(error)}"
+        case _:
+            place = _path(error["loc"], field)
+            value = f"{quote_value(error['input'])} {_problem(error)}"
+            fault = f"{place}: {value}" if place else value
+    remedy = _walk(schema, error["loc"]).get("description")
+    return f"{fault}; it must be {remedy}" if remedy and error["loc"] else fault
+
+
+def _problem(error: ErrorDetails) -> str:
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "value_error":
+            return str(context["error"])
+        case "string_too_long":
+            return f"has more than {context['max_length']:,} characters"
+        case "too_long":
+            return f"has more than {context['max_length']:,} entries"
+        case kind:
+            return _PROBLEMS.get(kind, "is not allowed")
+
+
+def _path(loc: Sequence[int | str], field: str) -> str:
+    path = field
+    for part in loc:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part.replace("-", "").isalnum() and part.isascii():
+            path += f".{part}" if path else part
+        else:
+            path += f"[{quote_value(part)}]"
+    return path
+
+
+def _walk(schema: Schema, loc: Sequence[int | str]) -> Schema:
+    """Return the part of `schema` that describes what stands at `loc`, reference unresolved."""
+    node = schema
+    for part in loc:
+        inner = _resolved(schema, node)
+        if isinstance(part, int):
+            node = inner.get("items", {})
+        elif part == _KEY:
+            node = inner.get("propertyNames", {})
+        else:
+            node = inner.get("properties", {}).get(part) or _any_member(inner)
+    return node
+
+
+def _any_member(schema: Schema) -> Schema:
+    members: Schema = next(iter(schema.get("patternProperties", {}).values()), {})
+    return members or schema.get("additionalProperties") or {}
+
+
+def _resolved(schema: Schema, node: Schema) -> Schema:
+    """Return what `node` refers to, or `node`."""
+    name = node.get("$ref", "").removeprefix("#/$defs/")
+    return schema["$defs"][name] if name else node
