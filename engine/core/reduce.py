@@ -29,6 +29,8 @@ from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause, Unstarted
 from engine.core.state import RunState, TaskState
 
+_StopOrder = CancelRequested | RunDeadlinePassed | CostLimitPassed
+
 
 def reduce(state: RunState, event: Event) -> bool:
     """Change `state` as `event` says and return whether the event was news.
@@ -175,21 +177,28 @@ def _is_waiting(task: TaskState) -> bool:
     return task.queued and task.status is Status.QUEUED
 
 
-def _order_stop(
-    state: RunState, event: CancelRequested | RunDeadlinePassed | CostLimitPassed
-) -> bool:
+def ordered_stop(event: _StopOrder) -> Stop:
+    """Return the stop that the event orders, for the run or for one task of it."""
     match event:
-        case CancelRequested(reason=reason, task=task):
-            stop = Stop(StopCause.CANCEL, reason)
-            return _end_all(state, stop) if task is None else _end_one(state, task, stop)
+        case CancelRequested(reason=reason):
+            return Stop(StopCause.CANCEL, reason)
         case RunDeadlinePassed(limit_ms=limit_ms):
-            return _end_all(
-                state, Stop(StopCause.RUN_DEADLINE, f"run deadline of {limit_ms} ms passed")
-            )
+            return Stop(StopCause.RUN_DEADLINE, f"run deadline of {limit_ms} ms passed")
         case CostLimitPassed(limit_usd=limit_usd, spent_usd=spent_usd):
-            return _end_spending(state, limit_usd, spent_usd)
+            reason = f"cost limit of {limit_usd:g} USD passed: {spent_usd:g} USD spent"
+            return Stop(StopCause.COST, reason)
         case _:
             assert_never(event)
+
+
+def _order_stop(state: RunState, event: _StopOrder) -> bool:
+    stop = ordered_stop(event)
+    match event:
+        case CancelRequested(task=task) if task is not None:
+            return _end_one(state, task, stop)
+        case CostLimitPassed(limit_usd=limit_usd):
+            _end_overspenders(state, limit_usd)
+    return _end_all(state, stop)
 
 
 def _end_all(state: RunState, stop: Stop) -> bool:
@@ -214,16 +223,16 @@ def _end_one(state: RunState, name: TaskId, stop: Stop) -> bool:
     return False
 
 
-def _end_spending(state: RunState, limit_usd: float, spent_usd: float) -> bool:
-    """End the run for its cost; an attempt that alone spent more than it was left has failed."""
+def _end_overspenders(state: RunState, limit_usd: float) -> None:
+    """End attempts that alone spent more than was left when they started: they have failed."""
+    if state.stop is not None or state.settled is not None:
+        return
     for name in state.running:
         task = state.tasks[name]
         left_usd = limit_usd - task.spent_before_usd
-        if task.spent_usd > left_usd and state.stop is None and state.settled is None:
+        if task.spent_usd > left_usd:
             reason = f"cost limit: {task.spent_usd:g} USD spent where {left_usd:g} USD were left"
             _end_one(state, name, Stop(StopCause.TASK_COST, reason))
-    reason = f"cost limit of {limit_usd:g} USD passed: {spent_usd:g} USD spent"
-    return _end_all(state, Stop(StopCause.COST, reason))
 
 
 def _spend(state: RunState, attempt: AttemptId, cost_usd: float | None) -> bool:
