@@ -18,7 +18,7 @@ PARTS = {"pinata", "engine", "worktrees", "checks", "agents"}
 LONGEST_MODULE = 400
 # Spelled in pieces where this file would hold what it forbids.
 REGISTRIES = ("pypi" + ".org", "python" + "hosted", "registry." + "npmjs", "crates" + ".io")
-MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:work|root|home)/\w")
+MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:work|root)/\w")
 UNFINISHED = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
 EXCUSED = re.compile(r"pytest\.(?:mark\.)?(?:skip|xfail|importorskip)")
 EXEMPTION = re.compile(r"#\s*(?:noqa|type: ignore|pragma: no \w+)\b")
@@ -26,7 +26,10 @@ EXEMPTION_WITH_REASON = re.compile(
     r"# (?:noqa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*|type: ignore\[[\w-]+(?:, ?[\w-]+)*\]|pragma: no \w+)"
     r"[ #:(-]+\w.{7,}"
 )
-CASE_ID = re.compile(r"\b(?:VAL|OWN|SCH|BUD|BRF|GRD|SNAP|WRI|CHK|ROL|STO|CFG|AGT)-\d+\b")
+CASE_ID = re.compile(
+    r"\b(?:VAL|OWN|TOOL|SCH|LIM|BUD|BRF|SUB|GRD|LIVE|SNAP|SET|INC|CAP|WRI|CHK|REV|REP|STA|CHG|INT|VER"
+    r"|ROL|BG|STO|CFG|AGT|GC|CLI|VIEW|PERF)-\d+\b"
+)
 TEST_ID = re.compile(r"tests/[\w/]+\.py(?:::\w+)?")
 PINNED = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+")
 
