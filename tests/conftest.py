@@ -10,9 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.children import end_children
 from tests.support.guard import guard_loop_thread, guard_pygit2
+
+# A randomised test that is slow on a busy machine is not wrong, so none has a deadline of its own.
+settings.register_profile("few", deadline=None, max_examples=50)
+settings.register_profile("soak", deadline=None, max_examples=5_000)
+settings.load_profile("few")
 
 # Variables that reach into Git or pinata from whoever runs the tests, which may be an agent: the
 # tests run as checks of a run too.
