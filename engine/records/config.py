@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SkipValidation, TypeAdapter
+from pydantic import AfterValidator, Field, SkipValidation, TypeAdapter, WithJsonSchema
 
+from engine.core.environment import validate_pass_env
+from engine.core.errors import UsageError
 from engine.core.spec import Limits, Mode, RunConfig
 from engine.records.faults import decode
 from engine.records.fields import (
     ID_PATTERN,
     ID_RULE,
-    TEXT_LIMIT_CHARS,
     Many,
     NotNull,
     Request,
@@ -26,45 +27,38 @@ _DAY_MS = 86_400_000
 _UP_TO_A_DAY = f"an integer from 1 to {_DAY_MS:,}"
 _RETIRED = frozenset({"pi", "herdr", "session", "workspaceReuse"})
 _RETIRED_LIMITS = frozenset({"startupMs"})
-_RESERVED = ("PINATA_", "HERDR_", "PI_", "DYLD_", "GIT_")
-_INJECTING = frozenset({"NODE_OPTIONS", "LD_PRELOAD", "LD_AUDIT", "BASH_ENV"})
 _MERGED = ("models", "fallbacks", "limits")
 
 
 def _setup(value: object) -> object:
-    if value is False:
-        return value
-    if not isinstance(value, str):
-        raise ValueError("is neither text nor false")  # noqa: TRY004 - pydantic wants a ValueError
-    if not value or value.isspace():
-        raise ValueError("is blank")
-    if "\0" in value or (not value.isascii() and value != value.encode("utf-8", "ignore").decode()):
-        raise ValueError("holds a character that no script can hold")
-    if len(value) > TEXT_LIMIT_CHARS:
-        raise ValueError(f"has more than {TEXT_LIMIT_CHARS:,} characters")
-    return value
+    if value is not False and not isinstance(value, str):
+        raise ValueError("is neither text nor false")
+    return value if value is False else _SCRIPT.validate_python(value)
 
 
 def _name(text: str) -> str:
     if not re.fullmatch(ID_PATTERN, text):
-        raise ValueError(f"is not {ID_RULE}")
+        raise ValueError("does not fit")
     return text
 
 
 def _variable(name: str) -> str:
-    if not re.fullmatch("[A-Z][A-Z0-9_]*", name):
-        raise ValueError("is not a name of capital letters, digits and underscores")
-    if name in _INJECTING or name.startswith(_RESERVED):
-        raise ValueError("is refused, because it steers programs instead of informing them")
+    try:
+        validate_pass_env(name)
+    except UsageError as error:
+        raise ValueError(f"is refused: {error}") from error
     return name
 
 
 Variable = Annotated[
     str,
-    Field(description="the name of a variable, such as DATABASE_URL"),
+    Field(max_length=200, description="the name of a variable, such as DATABASE_URL"),
     AfterValidator(_variable),
 ]
 DefinitionName = Annotated[str, Field(description=ID_RULE), AfterValidator(_name)]
+
+
+_SCRIPT: TypeAdapter[str] = TypeAdapter(Text)
 
 
 class LimitsRequest(Request):
@@ -108,14 +102,19 @@ class ConfigRequest(Request):
             DefinitionName,
             Annotated[
                 Many[ModelField],
-                Field(max_length=MAX_FALLBACKS, description=f"up to {MAX_FALLBACKS} models"),
+                Field(
+                    max_length=MAX_FALLBACKS,
+                    description=f"an array of up to {MAX_FALLBACKS} models",
+                ),
             ],
         ]
         | None,
         NotNull(),
         Field(description="an object from a definition's name to the models to fall back on"),
     ] = None
-    limits: Annotated[LimitsRequest, Field(description="an object of budgets")] = LimitsRequest()
+    limits: Annotated[
+        LimitsRequest | None, NotNull(), Field(description="an object of budgets")
+    ] = None
     mode: Annotated[Mode | None, NotNull(), Field(strict=False, description="lean or observe")] = (
         None
     )
@@ -124,6 +123,7 @@ class ConfigRequest(Request):
     setup: Annotated[
         SkipValidation[str | bool | None],
         AfterValidator(_setup),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"const": False}]}),
         Field(description="a shell script that prepares a worktree, or false for none"),
     ] = None
     include_uncommitted: Annotated[bool | None, NotNull(), Field(description="true or false")] = (
@@ -139,6 +139,7 @@ class ConfigRequest(Request):
     def config(self) -> RunConfig:
         """Return the settings as a value, with defaults for what was left out."""
         converted = {"models", "fallbacks", "limits", "pass_env"}
+        limits = self.limits.model_dump(exclude_unset=True) if self.limits else {}
         plain = {name: getattr(self, name) for name in self.model_fields_set - converted}
         return RunConfig(
             models={name: model.choice() for name, model in (self.models or {}).items()},
@@ -146,7 +147,7 @@ class ConfigRequest(Request):
                 name: tuple(model.choice() for model in models)
                 for name, models in (self.fallbacks or {}).items()
             },
-            limits=Limits(**self.limits.model_dump(exclude_unset=True)),
+            limits=Limits(**limits),
             pass_env=tuple(dict.fromkeys(self.pass_env)),
             **plain,
         )

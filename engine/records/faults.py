@@ -70,6 +70,8 @@ def decode(adapter: TypeAdapter[T], data: object, *, place: str = "", field: str
         return adapter.validate_python(data)
     except ValidationError as error:
         fault = explain(error, adapter.json_schema(), field=field)
+        if not (place or field or isinstance(data, dict)):
+            place = "the call"
         raise RequestError(place, fault) from error
 
 
@@ -106,8 +108,9 @@ def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:
             place = _path(error["loc"], field)
             value = f"{quote_value(error['input'])} {_problem(error)}"
             fault = f"{place}: {value}" if place else value
-    remedy = _walk(schema, error["loc"]).get("description")
-    return f"{fault}; it must be {remedy}" if remedy and error["loc"] else fault
+    described = [*outer[:-1], _KEY] if name == _KEY else error["loc"]
+    remedy = _walk(schema, described).get("description") if described else None
+    return f"{fault}; it must be {remedy}" if remedy else fault
 
 
 def _problem(error: ErrorDetails) -> str:

@@ -22,12 +22,10 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class JobRequest(Request):
-    """The call's own fields; what stands inside tasks, checks and config is not looked at yet.
+    """A run: its tasks and what holds for all of them."""
 
-    The JSON schema shows all of it. `run_spec` looks at the rest in the order in which faults are
-    reported.
-    """
-
+    # What stands inside tasks, checks and config is described here but not looked at yet:
+    # `run_spec` does that, in the order in which faults are reported.
     tasks: Annotated[
         Many[SkipValidation[TaskRequest]],
         Field(
