@@ -107,3 +107,9 @@ async def delete_refs(repo: Repository, refs: Mapping[str, str]) -> None:
                 raise RefMovedError(ref, f"it holds {now.get(ref) or 'nothing'}") from error
         raise
     point("refs.delete.done")
+
+
+async def head(repo: Repository) -> CommitId | None:
+    """Return the commit that HEAD names, None on a branch without one."""
+    found = await read_ref(repo, "HEAD^{commit}")
+    return None if found is None else CommitId(found)
