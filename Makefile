@@ -67,7 +67,7 @@ package: $(READY)
 	$(BIN)/python -m pytest tests/test_packaging.py
 
 soak: $(READY)
-	$(BIN)/python -m pytest --hypothesis-profile=soak
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=soak
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,1 @@
+"""The promised numbers, measured: `python -m benchmarks`."""
