@@ -1,4 +1,6 @@
-"""A clock that stands still until a test moves it."""
+"""Clocks that move only as a test says."""
+
+import trio
 
 
 class FakeClock:
@@ -13,3 +15,10 @@ class FakeClock:
     def advance(self, delta_ms: int) -> None:
         """Move the clock forward."""
         self._now_ms += delta_ms
+
+
+class LoopClock:
+    """Tells trio's time as a time of day, so that a mock clock moves it."""
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + round(trio.current_time() * 1000)
