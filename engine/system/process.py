@@ -250,7 +250,11 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
         env |= {strays.MARK_VARIABLE: spec.mark, strays.CALL_VARIABLE: call}
     budget, stdout, stderr = _open_sinks(spec.output, closing)
     with strays.birth() as register:
-        popen = _popen(spec, env)
+        try:
+            popen = _popen(spec, env)
+        except LaunchError:
+            _remove_empty_files(spec.output)
+            raise
         forget = register(popen.pid)
     assert popen.stdout is not None
     assert popen.stderr is not None
@@ -323,6 +327,12 @@ def _open_file_sink(path: Path, budget: Budget, closing: ExitStack) -> FileSink:
         raise ExternalError(f"cannot save output: {error.strerror}: {path}") from error
     closing.callback(os.close, fd)
     return FileSink(path, fd, budget)
+
+
+def _remove_empty_files(output: Captured | ToFiles) -> None:
+    if isinstance(output, ToFiles):
+        output.stdout.unlink()
+        output.stderr.unlink()
 
 
 def _open_pidfd(pid: int, closing: ExitStack) -> int | None:
