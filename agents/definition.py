@@ -8,23 +8,15 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from agents.faults import Strict, explain
+from agents.guard import READING_TOOLS, WRITING_TOOLS
 from engine.core.errors import CorruptionError
 from engine.core.fingerprint import Json, digest
 from engine.core.spec import Backend, Kind, Thinking
-
-READING_TOOLS = ("read", "grep", "find", "ls")
-WRITING_TOOLS = ("read", "bash", "edit", "write")
-WEB_TOOLS = ("web_enable", "web_search", "fetch_content", "get_search_content")
 
 DEFAULT_TOOLS: Mapping[Kind, tuple[str, ...]] = {
     Kind.READER: READING_TOOLS,
     Kind.REVIEWER: READING_TOOLS,
     Kind.WRITER: WRITING_TOOLS,
-}
-CEILINGS: Mapping[Kind, frozenset[str]] = {
-    Kind.READER: frozenset({*READING_TOOLS, *WEB_TOOLS}),
-    Kind.REVIEWER: frozenset({*READING_TOOLS, *WEB_TOOLS}),
-    Kind.WRITER: frozenset({*READING_TOOLS, *WRITING_TOOLS}),
 }
 
 

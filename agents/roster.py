@@ -11,8 +11,9 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from agents.definition import CEILINGS, DEFAULT_TOOLS, WEB_TOOLS, Definition, Source
+from agents.definition import DEFAULT_TOOLS, Definition, Source
 from agents.faults import Strict, explain
+from agents.guard import CEILINGS, WEB_TOOLS
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.spec import Backend, Kind, Thinking
 

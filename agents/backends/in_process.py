@@ -1,0 +1,89 @@
+"""Runs agents in this process: our own loop, tools and guard, no program of its own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agents.budget import Budget
+from agents.definition import Definition
+from agents.filetools.tool import ToolContext
+from agents.guard import READING_TOOLS, Guard
+from agents.loop import AgentOutcome, AgentSpec, run_agent
+from agents.models.port import Model
+from agents.prompt import system_prompt
+from agents.session import SessionFile
+from agents.submission import SUBMIT_RESULT, SubmissionRules
+from agents.toolbox import Toolbox
+from engine.core.events import Trace
+from engine.core.ids import AttemptId
+
+# What a writer that ended without a result gets to report what it left behind.
+RESULT_ONLY_TOOLS = READING_TOOLS
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessSpec:
+    """One attempt of one agent.
+
+    Attributes:
+        context: where its tools work; the root is its workspace.
+        ownership: what a writer may change; empty for everybody else.
+        fold_case: whether the workspace's volume takes `A` and `a` for the same name.
+    """
+
+    attempt: AttemptId
+    definition: Definition
+    rules: SubmissionRules
+    context: ToolContext
+    ownership: tuple[str, ...] = ()
+    fold_case: bool = False
+
+
+class InProcessAgent:
+    """An agent with a model, a session file and a budget; it leads one conversation at a time."""
+
+    def __init__(
+        self,
+        spec: InProcessSpec,
+        *,
+        model: Model,
+        session: SessionFile,
+        budget: Budget,
+        note: Callable[[Trace], None],
+    ) -> None:
+        """Bind the parts, all of which stay the caller's; see `agents.loop.run_agent`."""
+        self._spec = spec
+        self._model = model
+        self._session = session
+        self._budget = budget
+        self._note = note
+
+    async def run(self, brief: str, tools: Sequence[str] | None = None) -> AgentOutcome:
+        """Lead a conversation from its brief to its end and return how it ended.
+
+        Args:
+            brief: the first message.
+            tools: what it may call beside `submit_result`, such as `RESULT_ONLY_TOOLS`; by default
+                what its definition lists.
+
+        Raises:
+            ExternalError: the conversation cannot be saved.
+        """
+        spec, definition = self._spec, self._spec.definition
+        names = definition.tools if tools is None else tuple(tools)
+        guard = Guard(
+            kind=definition.kind,
+            root=spec.context.root,
+            ownership=spec.ownership,
+            tools=names,
+            fold_case=spec.fold_case,
+            home=spec.context.home,
+        )
+        system = system_prompt(definition, (*names, SUBMIT_RESULT), codemode=False)
+        return await run_agent(
+            AgentSpec(spec.attempt, system, brief, spec.rules),
+            model=self._model,
+            toolbox=Toolbox(names, guard, spec.context),
+            session=self._session,
+            budget=self._budget,
+            note=self._note,
+        )

@@ -1,0 +1,100 @@
+"""What one attempt may use up: turns, tool calls and dollars, over all its conversations."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from agents.models.port import Usage
+
+# Sums of dollars carry the noise of binary fractions; less than this is never meant.
+_COST_TOLERANCE_USD = 1e-9
+
+
+class BudgetKind(Enum):
+    """What there is a budget for; the values are what people read."""
+
+    TOOL_CALLS = "tool-call budget"
+    COST = "cost limit"
+    TURNS = "turn budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an attempt has used so far."""
+
+    turns: int = 0
+    tool_calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+class Budget:
+    """Counts what an attempt uses and says when it is too much.
+
+    Using exactly what is allowed is fine. When several limits are passed at once, tool calls are
+    named before cost, and cost before turns. A result-only retry goes on with the same budget.
+    """
+
+    def __init__(
+        self, *, max_turns: int, max_tool_calls: int, cost_usd: float | None = None
+    ) -> None:
+        """Begin with nothing used.
+
+        Args:
+            max_turns: how many turns may begin.
+            max_tool_calls: how many tool calls may begin, `submit_result` included.
+            cost_usd: what is left of the run's limit; None is no limit.
+        """
+        self._max_turns = max_turns
+        self._max_tool_calls = max_tool_calls
+        self._cost_usd = cost_usd
+        self._spent = Spent()
+
+    @property
+    def spent(self) -> Spent:
+        """What was used so far."""
+        return self._spent
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether another turn may begin."""
+        return self._spent.turns < self._max_turns
+
+    def begin_turn(self) -> BudgetKind | None:
+        """Count a turn, or return what forbids it."""
+        tripped = self.tripped()
+        if tripped is None and not self.has_turn:
+            tripped = BudgetKind.TURNS
+        if tripped is None:
+            spent = self._spent
+            self._spent = Spent(spent.turns + 1, spent.tool_calls, spent.usage)
+        return tripped
+
+    def begin_call(self) -> BudgetKind | None:
+        """Count a tool call, or return what forbids it."""
+        spent = self._spent
+        if spent.tool_calls >= self._max_tool_calls:
+            return BudgetKind.TOOL_CALLS
+        self._spent = Spent(spent.turns, spent.tool_calls + 1, spent.usage)
+        return self.tripped()
+
+    def spend(self, usage: Usage) -> None:
+        """Count what an answer cost, also one that broke off."""
+        spent = self._spent
+        self._spent = Spent(spent.turns, spent.tool_calls, spent.usage + usage)
+
+    def tripped(self) -> BudgetKind | None:
+        """Return COST when more than the limit was spent."""
+        cost = self._spent.usage.cost_usd
+        if self._cost_usd is None or cost is None:
+            return None
+        return BudgetKind.COST if cost > self._cost_usd + _COST_TOLERANCE_USD else None
+
+    def describe(self, kind: BudgetKind) -> str:
+        """Return a sentence that says which limit was reached."""
+        match kind:
+            case BudgetKind.TURNS:
+                return f"turn budget: {self._max_turns} turns are used up"
+            case BudgetKind.TOOL_CALLS:
+                return f"tool-call budget: {self._max_tool_calls} tool calls are used up"
+            case BudgetKind.COST:
+                spent = self._spent.usage.cost_usd or 0.0
+                return f"cost limit: {spent:.4g} dollars were spent of {self._cost_usd:.4g}"

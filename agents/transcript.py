@@ -1,0 +1,117 @@
+"""Reads a saved conversation back for people: its last part, short, and safe on any terminal."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.errors import CorruptionError
+
+EXCERPT_CHARS = 6_000
+_MESSAGE_CHARS = 1_200
+_BIDI_CONTROLS = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SaidMessage:
+    """One message as people read it: who spoke, and what, tool calls as one line each."""
+
+    role: str
+    text: str
+
+
+def read_transcript(path: Path) -> tuple[SaidMessage, ...]:
+    """Return the messages of a session file in order; blocks, so call it in a thread.
+
+    A torn last line, which a crash or a writer at work leaves, is left out.
+
+    Raises:
+        FileNotFoundError: nothing was said yet.
+        CorruptionError: a line elsewhere is not an entry.
+    """
+    data = path.read_bytes()
+    lines = data.split(b"\n")
+    messages: list[SaidMessage] = []
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            entry = json.loads(line)
+            if entry["type"] == "message":
+                messages.append(_said(entry["message"]))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise CorruptionError(f"{path}: line {number} is not a session entry") from error
+    return tuple(messages)
+
+
+def _said(message: dict[str, object]) -> SaidMessage:
+    role = str(message["role"])
+    content = message["content"]
+    if role == "system":
+        return SaidMessage(role, "")
+    if isinstance(content, str):
+        return SaidMessage(role, content)
+    assert isinstance(content, list)
+    text = "\n".join(filter(None, (_piece(piece) for piece in content)))
+    if role == "toolResult":
+        return SaidMessage(f"tool {message['toolName']}", text)
+    failure = message.get("errorMessage")
+    return SaidMessage(role, f"{text}\n({failure})".strip() if failure else text)
+
+
+def _piece(piece: dict[str, object]) -> str:
+    match piece["type"]:
+        case "text":
+            return str(piece["text"])
+        case "toolCall":
+            arguments = json.dumps(piece["arguments"], ensure_ascii=False)
+            return f"[calls {piece['name']} {arguments}]"
+        case _:
+            return ""
+
+
+def excerpt(messages: Sequence[SaidMessage], limit_chars: int = EXCERPT_CHARS) -> str:
+    """Return the last messages as text, at most `limit_chars` of it, each of them shortened.
+
+    System prompts are left out. Control characters are escaped, so that nothing in the text can
+    steer a terminal or turn its writing direction.
+    """
+    blocks: list[str] = []
+    room = limit_chars
+    for message in reversed(messages):
+        if message.role == "system":
+            continue
+        block = f"{escape(message.role)}: {_shorten(escape(message.text), _MESSAGE_CHARS)}\n"
+        if len(block) > room:
+            blocks.append("...\n" if room >= len("...\n") else "")
+            break
+        blocks.append(block)
+        room -= len(block)
+    return "".join(reversed(blocks))
+
+
+def _shorten(text: str, limit_chars: int) -> str:
+    """Return beginning and end of a long text, and how much is missing between them."""
+    if len(text) <= limit_chars:
+        return text
+    half = limit_chars // 2 - 20
+    return f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
+
+
+def escape(text: str) -> str:
+    """Return `text` with everything but line ends and tabs escaped that a terminal acts upon."""
+    return "".join(
+        character if character in "\n\t" or _is_harmless(character) else _escaped(character)
+        for character in text
+    )
+
+
+def _is_harmless(character: str) -> bool:
+    code = ord(character)
+    is_control = code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code <= 0xDFFF  # noqa: PLR2004 - C0, DEL and C1, and halves of surrogate pairs
+    return not is_control and character not in _BIDI_CONTROLS
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004 - what two digits can say
