@@ -1,0 +1,21 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.system import strays
+from tests.support.programs import Beacon, open_beacon
+
+
+@pytest.fixture
+def beacon(tmp_path: Path) -> Iterator[Beacon]:
+    with open_beacon(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def adopting() -> Iterator[None]:
+    """Let this process adopt orphans for the length of a test."""
+    strays.become_subreaper()
+    yield
+    strays._set_subreaper(enabled=False)
