@@ -1,0 +1,114 @@
+from pathlib import Path
+
+import pytest
+
+from agents.filetools.arguments import EditArguments, ReadArguments, describe_arguments
+from agents.filetools.registry import TOOLS
+from agents.filetools.tool import ToolAnswer, ToolContext, build
+from engine.core.errors import ExternalError
+from tests.support.toolbox import Toolbox
+
+
+def test_all_seven_tools_are_offered_with_schemas_that_refuse_unknown_fields() -> None:
+    assert list(TOOLS) == ["read", "grep", "find", "ls", "bash", "edit", "write"]
+    for name, tool in TOOLS.items():
+        assert tool.name == name
+        assert tool.parameters["additionalProperties"] is False
+        assert tool.description.endswith(".")
+
+
+def test_a_schema_is_plain_and_without_null() -> None:
+    assert describe_arguments(ReadArguments) == {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["path"],
+        "properties": {
+            "path": {
+                "type": "string",
+                "description": "The file to read, relative to the working directory, or absolute",
+            },
+            "offset": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "First line to show, counted from 1",
+            },
+            "limit": {"type": "integer", "minimum": 1, "description": "How many lines to show"},
+        },
+    }
+    schema = str(describe_arguments(EditArguments))
+    assert "'required': ['oldText', 'newText']" in schema
+    assert "$ref" not in schema
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("read", {}, "read: 'path' is missing; the fields are: path, offset, limit"),
+        ("read", {"path": 3}, "'path': input should be a valid string"),
+        (
+            "read",
+            {"path": "a", "offset": 0},
+            "'offset': input should be greater than",
+        ),
+        ("read", {"path": "a", "offset": 5.0}, "'offset': input should be a valid integer"),
+        ("read", {"path": "a", "offset": "5"}, "'offset': input should be a valid integer"),
+        ("read", {"path": "a", "limit": True}, "'limit': input should be a valid integer"),
+        ("read", {"file": "a"}, "'file' is no field of this tool"),
+        ("read", {"path": "\ud800"}, "'path': half of a surrogate pair is no text"),
+        ("edit", {"path": "a", "edits": []}, "'edits': list should have at least 1 item"),
+        ("edit", {"path": "a", "edits": "[]"}, "'edits': input should be a valid list"),
+        (
+            "edit",
+            {"path": "a", "edits": [{"oldText": "a", "new_text": "b"}]},
+            "'edits[0].newText' is missing; 'edits[0].new_text' is no field of this tool",
+        ),
+        ("bash", {"command": "true", "timeout": float("nan")}, "'timeout': input should be"),
+        ("bash", {"command": "true", "timeout": -1}, "'timeout': input should be greater than 0"),
+        ("grep", {"pattern": "a", "ignorecase": True}, "path, glob, ignoreCase, literal, context"),
+    ],
+)
+async def test_wrong_arguments_are_answered_with_what_is_right(
+    box: Toolbox, tool: str, arguments: dict[str, object], said: str
+) -> None:
+    fault = await box.fault(tool, **arguments)
+    assert said in fault
+    assert "\n" not in fault
+
+
+async def test_null_for_an_optional_field_means_that_it_is_absent(box: Toolbox) -> None:
+    box.put("a", "x")
+    assert await box.text("read", path="a", offset=None, limit=None) == "x"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ExternalError("git cannot be run"), "tool: git cannot be run"),
+        (PermissionError(13, "Permission denied", "/secret/place"), "tool: permission denied"),
+        (OSError("odd"), "tool: odd"),
+    ],
+)
+async def test_trouble_outside_is_an_answer_without_paths_of_our_own(
+    box: Toolbox, error: Exception, said: str
+) -> None:
+    async def perform(context: ToolContext, arguments: ReadArguments) -> ToolAnswer:
+        raise error
+
+    tool = build(perform, "tool", description="Fails.", arguments=ReadArguments)
+    assert await tool.run(box.context, {"path": "a"}) == ToolAnswer(said, is_error=True)
+
+
+async def test_a_bug_is_not_hidden(box: Toolbox) -> None:
+    async def perform(context: ToolContext, arguments: ReadArguments) -> ToolAnswer:
+        raise AssertionError
+
+    tool = build(perform, "tool", description="Is wrong.", arguments=ReadArguments)
+    with pytest.raises(AssertionError):
+        await tool.run(box.context, {"path": "a"})
+
+
+def test_an_empty_home_is_no_home(tmp_path: Path) -> None:
+    async def nothing() -> tuple[bytes, ...]:
+        return ()
+
+    assert ToolContext(tmp_path, {"HOME": ""}, None, nothing, "sh").home is None
