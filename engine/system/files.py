@@ -120,6 +120,17 @@ def sync_dir(path: Path) -> None:
         os.close(fd)
 
 
+def flush_file_system(path: Path) -> None:
+    """Make durable whatever was written to the file system that holds `path`; see syncfs(2)."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if _LIBC.syncfs(fd) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(path))
+    finally:
+        os.close(fd)
+
+
 @contextlib.contextmanager
 def _staged(path: Path, data: bytes, mode: int) -> Iterator[Path]:
     """Write `data` beside `path` under a name of its own; remove it if the block fails."""
@@ -151,18 +162,7 @@ def _flush_all(paths: Sequence[Path]) -> None:
             _flush(path)
         return
     for path in {path.stat().st_dev: path for path in paths}.values():
-        _flush_file_system(path)
-
-
-def _flush_file_system(path: Path) -> None:
-    """Flush everything written to the file system that holds `path`, as syncfs(2) does."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if _LIBC.syncfs(fd) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), str(path))
-    finally:
-        os.close(fd)
+        flush_file_system(path)
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
