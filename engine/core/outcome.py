@@ -21,7 +21,7 @@ class Status(Enum):
     @property
     def is_final(self) -> bool:
         """Whether nothing more will happen to the task by itself."""
-        return self not in {Status.QUEUED, Status.RUNNING}
+        return self is not Status.QUEUED and self is not Status.RUNNING
 
 
 class FailureStage(Enum):

@@ -96,4 +96,5 @@ def _lost(state: RunState, attempt: AttemptId) -> Lost:
     task = state.tasks[attempt.task]
     stop = task.stop or state.to_stop.get(attempt.task)
     status, reason = (Status.CANCELLED, LOST_REASON) if stop is None else (stop.status, stop.reason)
-    return Lost(attempt, AttemptOutcome(status, reason, cost_usd=task.spent_usd))
+    spent_usd = state.spending.get(attempt.task, 0.0)
+    return Lost(attempt, AttemptOutcome(status, reason, cost_usd=spent_usd))

@@ -116,7 +116,7 @@ def _start(state: RunState, attempt: AttemptId) -> bool:
     task = state.tasks.get(attempt.task)
     if task is None or not _is_waiting(task) or attempt.number <= task.number:
         return False
-    task.spent_before_usd, task.spent_usd = state.spent_usd, 0.0
+    task.spent_before_usd = state.spent_usd
     task.status, task.number = Status.RUNNING, attempt.number
     state.ready.pop(attempt.task, None)
     state.doomed.pop(attempt.task, None)
@@ -140,8 +140,8 @@ def _settle(state: RunState, attempt: AttemptId, outcome: AttemptOutcome) -> boo
         return False
     if not (state.is_running(attempt) if attempt.number else _is_waiting(task)):
         return False
-    state.settled_usd += max(task.spent_usd, outcome.cost_usd)
-    task.status, task.stop, task.spent_usd = outcome.status, None, 0.0
+    state.settled_usd += max(state.spending.pop(name, 0.0), outcome.cost_usd)
+    task.status, task.stop = outcome.status, None
     state.unsettled -= 1
     for places in (state.running, state.to_stop, state.doomed, state.ready):
         places.pop(name, None)
@@ -227,11 +227,10 @@ def _end_overspenders(state: RunState, limit_usd: float) -> None:
     """End attempts that alone spent more than was left when they started: they have failed."""
     if state.stop is not None or state.settled is not None:
         return
-    for name in state.running:
-        task = state.tasks[name]
-        left_usd = limit_usd - task.spent_before_usd
-        if task.spent_usd > left_usd:
-            reason = f"cost limit: {task.spent_usd:g} USD spent where {left_usd:g} USD were left"
+    for name, spent_usd in state.spending.items():
+        left_usd = limit_usd - state.tasks[name].spent_before_usd
+        if spent_usd > left_usd:
+            reason = f"cost limit: {spent_usd:g} USD spent where {left_usd:g} USD were left"
             _end_one(state, name, Stop(StopCause.TASK_COST, reason))
 
 
@@ -239,7 +238,7 @@ def _spend(state: RunState, attempt: AttemptId, cost_usd: float | None) -> bool:
     """Note what an attempt has spent so far; the numbers of one attempt never go down."""
     if cost_usd is None or not state.is_running(attempt):
         return False
-    task = state.tasks[attempt.task]
-    news = cost_usd > task.spent_usd
-    task.spent_usd = max(task.spent_usd, cost_usd)
-    return news
+    if cost_usd <= state.spending.get(attempt.task, 0.0):
+        return False
+    state.spending[attempt.task] = cost_usd
+    return True

@@ -41,7 +41,6 @@ class TaskState:
         number: the newest attempt; 0 before the first.
         waiting: direct predecessors that have not succeeded.
         stop: the stop that was announced to the running attempt.
-        spent_usd: what the running attempt has spent so far.
         spent_before_usd: what the whole run had spent when the running attempt started.
     """
 
@@ -50,7 +49,6 @@ class TaskState:
     queued: bool = False
     number: int = 0
     stop: Stop | None = None
-    spent_usd: float = 0.0
     spent_before_usd: float = 0.0
 
 
@@ -67,6 +65,7 @@ class RunState:
         doomed: tasks that are to settle without being started.
         to_stop: running tasks whose stop has not been announced yet.
         unsettled: how many tasks are not final.
+        spending: what running attempts have spent so far, for those that have spent anything.
         settled_usd: what all ended attempts spent, repeated tries included.
     """
 
@@ -82,12 +81,13 @@ class RunState:
         self.doomed: OrderedDict[TaskId, Unstarted] = OrderedDict()
         self.to_stop: OrderedDict[TaskId, Stop] = OrderedDict()
         self.unsettled = len(self.tasks)
+        self.spending: dict[TaskId, float] = {}
         self.settled_usd = 0.0
 
     @property
     def spent_usd(self) -> float:
         """Dollars spent by all attempts, the running ones included."""
-        return fsum([self.settled_usd, *(self.tasks[task].spent_usd for task in self.running)])
+        return fsum([self.settled_usd, *self.spending.values()])
 
     def is_running(self, attempt: AttemptId) -> bool:
         """Return whether `attempt` is the newest one of its task and has not settled."""

@@ -161,6 +161,16 @@ async def test_traces_are_written_within_a_quarter_of_a_second(
             assert len(written(path)) == before + 2
 
 
+async def test_traces_that_went_along_with_a_decision_are_not_written_again(
+    path: Path, autojump_clock: MockClock
+) -> None:
+    async with opened(path) as log:
+        log.note(TALK[0])
+        await log.append([RunResumed("x")])
+        await trio.sleep(1)
+        assert written(path) == [TALK[0], RunResumed("x")]
+
+
 async def test_an_idle_log_has_no_timer(path: Path, mock_clock: MockClock) -> None:
     async with opened(path) as log:
         await log.append([RunStarted(1)])

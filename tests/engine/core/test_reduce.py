@@ -61,6 +61,7 @@ def snapshot(state: RunState) -> object:
         list(state.doomed.items()),
         list(state.to_stop.items()),
         state.unsettled,
+        dict(state.spending),
         state.settled_usd,
     )
 
@@ -296,6 +297,7 @@ def recount(state: RunState) -> None:
             assert name in state.ready or name in state.doomed
     assert state.unsettled == sum(not task.status.is_final for task in state.tasks.values())
     assert set(state.to_stop) <= set(state.running)
+    assert set(state.spending) <= set(state.running)
 
 
 @given(HISTORIES)
