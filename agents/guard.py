@@ -62,7 +62,7 @@ class Guard:
     fold_case: bool
     home: str | None = None
 
-    def check(self, tool: str, arguments: Mapping[str, object]) -> Refusal | None:
+    def check(self, tool: str, arguments: object) -> Refusal | None:
         """Return why the call must not be made, or None.
 
         Looks at the disk for `edit` and `write`, so it is to be called in a thread.
@@ -78,7 +78,8 @@ class Guard:
                 "say in the result what should be done"
             )
         if tool in {"edit", "write"}:
-            return self._check_target(tool, arguments.get("path"))
+            path = arguments.get("path") if isinstance(arguments, Mapping) else None
+            return self._check_target(tool, path)
         return None
 
     def _check_target(self, tool: str, path: object) -> Refusal | None:

@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from engine.core.errors import UsageError
+from engine.core.quote import quote_value
 
 _PATH = "relative to the working directory, or absolute"
 
@@ -149,12 +150,14 @@ def _plain(node: object, definitions: Mapping[str, object]) -> object:
     return plain
 
 
-def decode_arguments(arguments: type[A], given: Mapping[str, object]) -> A:
+def decode_arguments(arguments: type[A], given: object) -> A:
     """Return `given` as a value of `arguments`.
 
     Raises:
         ArgumentsError: a field is missing, unknown, or holds what it must not.
     """
+    if not isinstance(given, Mapping):
+        raise ArgumentsError(f"the arguments must be one JSON object, not {quote_value(given)}")
     try:
         return arguments.model_validate(dict(given))
     except ValidationError as error:
@@ -168,9 +171,9 @@ def _sentence(where: tuple[int | str, ...], kind: str, message: str) -> str:
     name = "".join(parts).removeprefix(".")
     match kind:
         case "missing":
-            return f"{name!r} is missing"
+            return f"{quote_value(name)} is missing"
         case "extra_forbidden":
-            return f"{name!r} is no field of this tool"
+            return f"{quote_value(name)} is no field of this tool"
         case _:
             said = message.removeprefix("Value error, ")
-            return f"{name!r}: {said[0].lower()}{said[1:]}"
+            return f"{quote_value(name)}: {said[0].lower()}{said[1:]}"

@@ -91,9 +91,12 @@ def _end_of(output: ToFiles) -> Kept:
     for path in (output.stdout, output.stderr):
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - BYTE_LIMIT))
-            text += file.read().decode("utf-8", "replace")
-            whole = whole and size <= BYTE_LIMIT
+            file.seek(max(0, size - BYTE_LIMIT - 1))
+            data = file.read()
+        if len(data) > BYTE_LIMIT:
+            # It may begin in the middle of a line; a line end at its beginning is a whole line's.
+            whole, data = False, data[data.find(b"\n", 0, -1) + 1 :]
+        text += data.decode("utf-8", "replace")
     kept = keep_last(text)
     return kept if whole else Kept(kept.lines, complete=False, cut=kept.cut)
 

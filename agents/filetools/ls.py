@@ -11,19 +11,22 @@ from agents.filetools.resolve import resolve, unquote
 from agents.filetools.source import is_directory
 from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
 from engine.core.changes import quote_path
+from engine.core.quote import quote_value
 
 DEFAULT_LIMIT = 500
 
 
 async def _ls(context: ToolContext, arguments: LsArguments) -> ToolAnswer:
-    shown = arguments.path or "."
-    path = resolve(unquote(shown), context.root, context.home)
-    return await trio.to_thread.run_sync(_answer, path, shown, arguments.limit or DEFAULT_LIMIT)
+    given = arguments.path or "."
+    path = resolve(unquote(given), context.root, context.home)
+    return await trio.to_thread.run_sync(
+        _answer, path, quote_value(given), arguments.limit or DEFAULT_LIMIT
+    )
 
 
 def _answer(path: Path, shown: str, limit: int) -> ToolAnswer:
     if not is_directory(path, shown):
-        raise ToolFaultError(f"'{shown}' is a file; read shows it")
+        raise ToolFaultError(f"{shown} is a file; read shows it")
     with os.scandir(path) as entries:
         names = sorted((entry.name, entry.is_dir()) for entry in entries)
     kept = keep_first(

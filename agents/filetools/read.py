@@ -1,5 +1,6 @@
 """The read tool: a text file, or some lines of it."""
 
+import codecs
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,6 +13,7 @@ from agents.filetools.arguments import ReadArguments
 from agents.filetools.resolve import resolve, unquote
 from agents.filetools.source import looks_binary, open_regular, sniff
 from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
+from engine.core.quote import quote_value
 
 # A model that asks for line 90,000,000 is lost; reading on for minutes would not help it.
 SCAN_LIMIT_BYTES = 256 << 20
@@ -25,10 +27,10 @@ async def _read(context: ToolContext, arguments: ReadArguments) -> ToolAnswer:
 
 
 def _show(path: Path, arguments: ReadArguments) -> ToolAnswer:
-    shown = arguments.path
+    shown = quote_value(arguments.path)
     with open_regular(path, shown) as file:
         if looks_binary(sniff(file)):
-            raise ToolFaultError(f"'{shown}' is a binary file; read shows text only")
+            raise ToolFaultError(f"{shown} is a binary file; read shows text only")
         lines = _Lines(file, shown)
         first = arguments.offset or 1
         for _ in islice(lines, first - 1):
@@ -36,7 +38,7 @@ def _show(path: Path, arguments: ReadArguments) -> ToolAnswer:
         kept = keep_first(islice(lines, arguments.limit or LINE_LIMIT))
         total = lines.count_all()
     if first > max(total, 1):
-        raise ToolFaultError(f"'{shown}' has {total} lines; offset={first} is beyond its end")
+        raise ToolFaultError(f"{shown} has {total} lines; offset={first} is beyond its end")
     last = first + len(kept.lines) - 1
     notes = []
     if kept.cut:
@@ -72,6 +74,8 @@ class _Lines(Iterator[str]):
             piece = self._take(self._file.readline(_CHUNK_BYTES))
         self._count += 1
         line = start.removesuffix(b"\n")
+        if self._count == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
         return line.removesuffix(b"\r").decode("utf-8", "replace")
 
     def count_all(self) -> int:
@@ -87,7 +91,7 @@ class _Lines(Iterator[str]):
         self._scanned_bytes += len(data)
         if self._scanned_bytes > SCAN_LIMIT_BYTES:
             raise ToolFaultError(
-                f"'{self._shown}' is larger than {SCAN_LIMIT_BYTES} bytes; read a part with bash"
+                f"{self._shown} is larger than {SCAN_LIMIT_BYTES} bytes; read a part with bash"
             )
         return data
 

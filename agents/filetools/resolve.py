@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agents.filetools.tool import ToolFaultError
 from engine.core.changes import quote_path, unquote_path
+from engine.core.quote import quote_value
 
 # What models write for a space: no-break, all widths, narrow, mathematical, ideographic.
 _SPACES = dict.fromkeys([0x00A0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
@@ -54,7 +55,9 @@ def resolve(given: str, root: Path, home: str | None) -> Path:
         raise ToolFaultError("the path holds a NUL character, which no path can")
     if text == "~" or text.startswith("~/"):
         if home is None:
-            raise ToolFaultError(f"no home directory is known here; write {text!r} without '~'")
+            raise ToolFaultError(
+                f"no home directory is known here; write {quote_value(text)} without '~'"
+            )
         text = home + text[1:]
     # POSIX lets two slashes at the start mean something of their own; on Linux they never do.
     return Path("/" + os.path.normpath(root / text).lstrip("/"))
@@ -112,7 +115,9 @@ def locate_target(given: str, root: Path, home: str | None) -> Place:
     """
     place = locate(given, root, home)
     if place is None:
-        raise ToolFaultError(f"'{given}' lies outside of the working directory; write inside of it")
+        raise ToolFaultError(
+            f"{quote_value(given)} lies outside of the working directory; write inside of it"
+        )
     if not place.parts:
-        raise ToolFaultError(f"'{given}' is the working directory itself; name a file in it")
+        raise ToolFaultError(f"{quote_value(given)} is the working directory itself; name a file")
     return place

@@ -10,6 +10,7 @@ import trio
 from agents.filetools.resolve import locate, resolve, unquote
 from agents.filetools.source import is_directory
 from agents.filetools.tool import ToolContext
+from engine.core.quote import quote_value
 
 WALK_LIMIT_FILES = 50_000
 
@@ -44,7 +45,7 @@ async def choose_scope(context: ToolContext, given: str) -> Scope:
         ToolFaultError: there is no such path.
     """
     path = resolve(unquote(given), context.root, context.home)
-    if not await trio.to_thread.run_sync(is_directory, path, given):
+    if not await trio.to_thread.run_sync(is_directory, path, quote_value(given)):
         return Scope(path.parent, (os.fsencode(path.name),))
     place = await trio.to_thread.run_sync(locate, unquote(given), context.root, context.home)
     if place is not None:

@@ -56,18 +56,18 @@ def _stat(path: Path, shown: str) -> os.stat_result:
     try:
         return path.stat()
     except FileNotFoundError:
-        raise ToolFaultError(f"there is no '{shown}'; ls and find show what there is") from None
+        raise ToolFaultError(f"there is no {shown}; ls and find show what there is") from None
     except NotADirectoryError:
-        raise ToolFaultError(f"a parent of '{shown}' is a file and no directory") from None
+        raise ToolFaultError(f"a parent of {shown} is a file and no directory") from None
 
 
 def _refuse_special(found: os.stat_result, shown: str) -> None:
     if stat.S_ISDIR(found.st_mode):
-        raise ToolFaultError(f"'{shown}' is a directory; ls lists it")
+        raise ToolFaultError(f"{shown} is a directory; ls lists it")
     if not stat.S_ISREG(found.st_mode):
-        raise ToolFaultError(f"'{shown}' is {describe_kind(found.st_mode)} and is not opened")
+        raise ToolFaultError(f"{shown} is {describe_kind(found.st_mode)} and is not opened")
     if found.st_dev == _proc_device():
-        raise ToolFaultError(f"'{shown}' is a view of a running process and is not opened")
+        raise ToolFaultError(f"{shown} is a view of a running process and is not opened")
 
 
 def _proc_device() -> int | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from agents.filetools.resolve import Place
 from agents.filetools.source import describe_kind
 from agents.filetools.tool import ToolFaultError
+from engine.core.changes import quote_path
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -46,7 +47,7 @@ class Target:
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(limit_bytes + 1)
         if len(data) > limit_bytes:
-            raise ToolFaultError(f"'{self.shown}' is larger than {limit_bytes} bytes; use bash")
+            raise ToolFaultError(f"{self.shown} is larger than {limit_bytes} bytes; use bash")
         return data
 
     def replace(self, data: bytes) -> None:
@@ -96,18 +97,18 @@ def open_target(place: Place, shown: str, *, create_parents: bool) -> Iterator[T
 
 
 def _enter(folder: int, name: bytes, shown: str, *, create: bool) -> int:
-    if create:
-        with suppress(FileExistsError):
-            os.mkdir(name, dir_fd=folder)
     try:
         return os.open(name, _FOLDER_FLAGS, dir_fd=folder)
     except FileNotFoundError:
-        raise ToolFaultError(f"there is no '{shown}'; write makes new files") from None
+        if create:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+            return _enter(folder, name, shown, create=False)
+        raise ToolFaultError(f"there is no {shown}; write makes new files") from None
     except NotADirectoryError:
         kind = describe_kind(os.lstat(name, dir_fd=folder).st_mode)
-        part = os.fsdecode(name).encode(errors="replace").decode()
         raise ToolFaultError(
-            f"'{part}' in '{shown}' is {kind} and no directory; choose another path"
+            f"{quote_path(name)} in {shown} is {kind} and no directory; choose another path"
         ) from None
 
 
@@ -117,5 +118,5 @@ def _permissions(folder: int, name: bytes, shown: str) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(mode):
-        raise ToolFaultError(f"'{shown}' is {describe_kind(mode)}; only regular files are written")
+        raise ToolFaultError(f"{shown} is {describe_kind(mode)}; only regular files are written")
     return stat.S_IMODE(mode) & 0o777

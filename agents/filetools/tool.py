@@ -71,7 +71,7 @@ class Tool:
     name: str
     description: str
     parameters: Mapping[str, object]
-    run: Callable[[ToolContext, Mapping[str, object]], Awaitable[ToolAnswer]]
+    run: Callable[[ToolContext, object], Awaitable[ToolAnswer]]
 
 
 def build(
@@ -90,7 +90,7 @@ def build(
         arguments: one of the classes of `agents.filetools.arguments`.
     """
 
-    async def run(context: ToolContext, given: Mapping[str, object]) -> ToolAnswer:
+    async def run(context: ToolContext, given: object) -> ToolAnswer:
         try:
             return await perform(context, decode_arguments(arguments, given))
         except PinataError as error:

@@ -6,6 +6,7 @@ from agents.filetools.arguments import WriteArguments
 from agents.filetools.resolve import locate_target
 from agents.filetools.target import open_target
 from agents.filetools.tool import ToolAnswer, ToolContext, build
+from engine.core.quote import quote_value
 
 
 async def _write(context: ToolContext, arguments: WriteArguments) -> ToolAnswer:
@@ -14,11 +15,12 @@ async def _write(context: ToolContext, arguments: WriteArguments) -> ToolAnswer:
 
 def _put(context: ToolContext, arguments: WriteArguments) -> ToolAnswer:
     place = locate_target(arguments.path, context.root, context.home)
+    shown = quote_value(arguments.path)
     data = arguments.content.encode()
-    with open_target(place, arguments.path, create_parents=True) as target:
+    with open_target(place, shown, create_parents=True) as target:
         target.replace(data)
     verb = "made" if target.permissions is None else "replaced"
-    return ToolAnswer(f"{verb} {arguments.path} with {len(data)} bytes")
+    return ToolAnswer(f"{verb} {shown} with {len(data)} bytes")
 
 
 WRITE = build(

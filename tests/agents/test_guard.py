@@ -74,6 +74,11 @@ def test_other_writes_are_refused_with_what_may_be_done_instead(
         )
 
 
+def test_arguments_that_are_no_object_name_no_file(root: Path) -> None:
+    refusal = writer(root, "src").check("write", ["src/a"])
+    assert refusal == Refusal("write needs 'path', a text that names one file")
+
+
 def test_owning_the_parent_of_git_does_not_open_it(root: Path) -> None:
     assert "leads into a .git folder" in refused(writer(root, "src"), "src/.Git/hooks/pre-commit")
 

@@ -67,6 +67,11 @@ async def test_of_wide_output_the_last_50_kilobytes_are_kept(box: Toolbox) -> No
     assert len(text.encode()) < 52 * 1024
 
 
+async def test_a_line_that_is_not_whole_is_not_shown(box: Toolbox) -> None:
+    box.put("long", "x" * 60_000 + "\nlast\n")
+    assert (await box.text("bash", command="cat long")).startswith("last\n\n[only the last 1 lines")
+
+
 async def test_of_one_endless_line_the_end_is_kept(box: Toolbox) -> None:
     text = await box.text("bash", command="yes ab | head -c 300000 | tr -d '\\n'; printf end")
     assert "end\n\n[only the last 51200 bytes are shown. " in text

@@ -17,7 +17,7 @@ async def test_all_replacements_are_made_in_the_file_as_it_was(box: Toolbox) -> 
         path="a.txt",
         edits=[replace("three", "one"), replace("one", "two"), replace("two\n", "")],
     )
-    assert text == "replaced 3 texts in a.txt"
+    assert text == 'replaced 3 texts in "a.txt"'
     assert path.read_text() == "two\none\n"
 
 
@@ -25,7 +25,7 @@ async def test_permission_bits_survive(box: Toolbox) -> None:
     path = box.put("run.sh", "old")
     path.chmod(0o700)
     assert await box.text("edit", path="run.sh", edits=[replace("old", "new")]) == (
-        "replaced 1 text in run.sh"
+        'replaced 1 text in "run.sh"'
     )
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
@@ -65,7 +65,7 @@ async def test_bytes_outside_of_the_replaced_text_stay(
             "edits[0] and edits[1] overlap",
             id="overlap",
         ),
-        pytest.param([replace("one", "one")], "leave 'a.txt' as it is", id="no change"),
+        pytest.param([replace("one", "one")], 'leave "a.txt" as it is', id="no change"),
         pytest.param(
             [replace("three", "x"), replace("nope", "y")],
             "edits[1]: oldText was not",
@@ -97,7 +97,7 @@ async def test_very_many_occurrences_are_not_all_listed(box: Toolbox) -> None:
 async def test_a_missing_file_is_not_made_and_no_parent_either(box: Toolbox) -> None:
     for path in ("b.txt", "src/b.txt"):
         fault = await box.fault("edit", path=path, edits=[replace("a", "b")])
-        assert f"there is no '{path}'; write makes new files" in fault
+        assert f'there is no "{path}"; write makes new files' in fault
     assert not (box.root / "src").exists()
 
 

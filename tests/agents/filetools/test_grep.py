@@ -120,17 +120,19 @@ async def test_a_pattern_that_would_explode_elsewhere_answers_at_once(box: Toolb
     [
         ("a(?=b)", "invalid perl operator"),
         ("(a", "missing )"),
-        ("(?:(?:a{999}){999}){999}", "the syntax is RE2's"),
+        ("\\pL{1000}", "pattern too large"),
     ],
 )
 async def test_a_pattern_that_cannot_be_used_is_explained(
     box: Toolbox, pattern: str, said: str
 ) -> None:
-    assert said in await box.fault("grep", pattern=pattern)
+    fault = await box.fault("grep", pattern=pattern)
+    assert said in fault
+    assert "the syntax is RE2's" in fault
 
 
 async def test_a_missing_path_is_an_error(box: Toolbox) -> None:
-    assert "there is no 'nope'" in await box.fault("grep", pattern="x", path="nope")
+    assert 'there is no "nope"' in await box.fault("grep", pattern="x", path="nope")
 
 
 async def test_cancelling_ends_the_search(box: Toolbox) -> None:

@@ -32,5 +32,5 @@ async def test_500_entries_are_shown_by_default(box: Toolbox) -> None:
 
 async def test_a_file_and_nothing_are_told_apart(box: Toolbox) -> None:
     box.put("a", "")
-    assert "'a' is a file; read shows it" in await box.fault("ls", path="a")
-    assert "there is no 'b'" in await box.fault("ls", path="b")
+    assert '"a" is a file; read shows it' in await box.fault("ls", path="a")
+    assert 'there is no "b"' in await box.fault("ls", path="b")

@@ -48,7 +48,7 @@ async def test_one_endless_line_is_shown_in_part_and_the_next_line_can_be_read(
 
 async def test_an_offset_beyond_the_end_says_how_long_the_file_is(box: Toolbox) -> None:
     box.put("a.txt", "one\ntwo\n")
-    assert "'a.txt' has 2 lines" in await box.fault("read", path="a.txt", offset=3)
+    assert '"a.txt" has 2 lines' in await box.fault("read", path="a.txt", offset=3)
 
 
 async def test_an_empty_file_is_said_to_be_empty(box: Toolbox) -> None:
@@ -61,6 +61,11 @@ async def test_carriage_returns_at_line_ends_are_not_shown(box: Toolbox) -> None
     assert await box.text("read", path="a.txt") == "one\ntwo"
 
 
+async def test_a_byte_order_mark_is_not_shown(box: Toolbox) -> None:
+    box.put("a.txt", b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
+    assert await box.text("read", path="a.txt") == "one\n\ufefftwo"
+
+
 async def test_text_that_is_not_utf8_is_shown_with_a_warning(box: Toolbox) -> None:
     box.put("a.txt", b"caf\xe9\n")
     assert await box.text("read", path="a.txt") == (
@@ -70,7 +75,7 @@ async def test_text_that_is_not_utf8_is_shown_with_a_warning(box: Toolbox) -> No
 
 async def test_a_binary_file_is_named_as_such(box: Toolbox) -> None:
     box.put("a.png", b"\x89PNG\0\0")
-    assert "'a.png' is a binary file" in await box.fault("read", path="a.png")
+    assert '"a.png" is a binary file' in await box.fault("read", path="a.png")
 
 
 async def test_a_file_longer_than_can_be_scanned_is_refused(
@@ -78,15 +83,15 @@ async def test_a_file_longer_than_can_be_scanned_is_refused(
 ) -> None:
     monkeypatch.setattr(read, "SCAN_LIMIT_BYTES", 100)
     box.put("a.txt", "x\n" * 51)
-    assert "'a.txt' is larger than 100 bytes" in await box.fault("read", path="a.txt")
+    assert '"a.txt" is larger than 100 bytes' in await box.fault("read", path="a.txt")
 
 
 async def test_a_missing_file_a_directory_and_a_file_as_a_parent_are_told_apart(
     box: Toolbox,
 ) -> None:
     box.put("src/a.txt", "")
-    assert "there is no 'src/b'" in await box.fault("read", path="src/b")
-    assert "'src' is a directory; ls lists it" in await box.fault("read", path="src")
+    assert 'there is no "src/b"' in await box.fault("read", path="src/b")
+    assert '"src" is a directory; ls lists it' in await box.fault("read", path="src")
     assert "no directory" in await box.fault("read", path="src/a.txt/b")
 
 

@@ -43,27 +43,27 @@ def test_a_schema_is_plain_and_without_null() -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
-        ("read", {}, "read: 'path' is missing; the fields are: path, offset, limit"),
-        ("read", {"path": 3}, "'path': input should be a valid string"),
+        ("read", {}, 'read: "path" is missing; the fields are: path, offset, limit'),
+        ("read", {"path": 3}, '"path": input should be a valid string'),
         (
             "read",
             {"path": "a", "offset": 0},
-            "'offset': input should be greater than",
+            '"offset": input should be greater than',
         ),
-        ("read", {"path": "a", "offset": 5.0}, "'offset': input should be a valid integer"),
-        ("read", {"path": "a", "offset": "5"}, "'offset': input should be a valid integer"),
-        ("read", {"path": "a", "limit": True}, "'limit': input should be a valid integer"),
-        ("read", {"file": "a"}, "'file' is no field of this tool"),
-        ("read", {"path": "\ud800"}, "'path': half of a surrogate pair is no text"),
-        ("edit", {"path": "a", "edits": []}, "'edits': list should have at least 1 item"),
-        ("edit", {"path": "a", "edits": "[]"}, "'edits': input should be a valid list"),
+        ("read", {"path": "a", "offset": 5.0}, '"offset": input should be a valid integer'),
+        ("read", {"path": "a", "offset": "5"}, '"offset": input should be a valid integer'),
+        ("read", {"path": "a", "limit": True}, '"limit": input should be a valid integer'),
+        ("read", {"file": "a"}, '"file" is no field of this tool'),
+        ("read", {"path": "\ud800"}, '"path": half of a surrogate pair is no text'),
+        ("edit", {"path": "a", "edits": []}, '"edits": list should have at least 1 item'),
+        ("edit", {"path": "a", "edits": "[]"}, '"edits": input should be a valid list'),
         (
             "edit",
             {"path": "a", "edits": [{"oldText": "a", "new_text": "b"}]},
-            "'edits[0].newText' is missing; 'edits[0].new_text' is no field of this tool",
+            '"edits[0].newText" is missing; "edits[0].new_text" is no field of this tool',
         ),
-        ("bash", {"command": "true", "timeout": float("nan")}, "'timeout': input should be"),
-        ("bash", {"command": "true", "timeout": -1}, "'timeout': input should be greater than 0"),
+        ("bash", {"command": "true", "timeout": float("nan")}, '"timeout": input should be'),
+        ("bash", {"command": "true", "timeout": -1}, '"timeout": input should be greater than 0'),
         ("grep", {"pattern": "a", "ignorecase": True}, "path, glob, ignoreCase, literal, context"),
     ],
 )
@@ -73,6 +73,13 @@ async def test_wrong_arguments_are_answered_with_what_is_right(
     fault = await box.fault(tool, **arguments)
     assert said in fault
     assert "\n" not in fault
+
+
+@pytest.mark.parametrize("given", [None, [], "path", 3])
+async def test_arguments_that_are_no_object_are_refused(box: Toolbox, given: object) -> None:
+    answer = await TOOLS["read"].run(box.context, given)
+    assert answer.is_error
+    assert answer.text.startswith("read: the arguments must be one JSON object, not ")
 
 
 async def test_null_for_an_optional_field_means_that_it_is_absent(box: Toolbox) -> None:
