@@ -1,6 +1,7 @@
 """What reviewers review: rules that need the whole graph."""
 
 from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 from engine.core.errors import UsageError
 from engine.core.graph import TaskGraph
@@ -38,7 +39,9 @@ def check_targets(graph: TaskGraph, specs: Sequence[TaskSpec]) -> None:
             case ReviewPr():
                 _check_live(spec, "reviewPr", writer_before)
             case None:
-                pass
+                continue
+            case _:
+                assert_never(spec.target)
 
 
 def _check_review_of(spec: TaskSpec, task: TaskId, by_id: Mapping[TaskId, TaskSpec]) -> None:

@@ -142,11 +142,15 @@ class ConfigRequest(Request):
         limits = self.limits.model_dump(exclude_unset=True) if self.limits else {}
         plain = {name: getattr(self, name) for name in self.model_fields_set - converted}
         return RunConfig(
-            models={name: model.choice() for name, model in (self.models or {}).items()},
-            fallbacks={
-                name: tuple(model.choice() for model in models)
-                for name, models in (self.fallbacks or {}).items()
-            },
+            models=MappingProxyType(
+                {name: model.choice() for name, model in (self.models or {}).items()}
+            ),
+            fallbacks=MappingProxyType(
+                {
+                    name: tuple(model.choice() for model in models)
+                    for name, models in (self.fallbacks or {}).items()
+                }
+            ),
             limits=Limits(**limits),
             pass_env=tuple(dict.fromkeys(self.pass_env)),
             **plain,

@@ -19,6 +19,7 @@ Schema = Mapping[str, Any]
 
 _PROBLEMS = {
     "bool_type": "is not true or false",
+    "dataclass_type": "is not an object",
     "dict_type": "is not an object",
     "enum": "is not one of the known values",
     "finite_number": "is not a finite number",
@@ -37,6 +38,7 @@ _PROBLEMS = {
     "too_short": "is empty",
     "tuple_type": "is not an array",
 }
+_UNKNOWN_FIELD = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _KEY = "[key]"
 
 
@@ -84,14 +86,14 @@ def explain(error: ValidationError, schema: Schema | None = None, *, field: str 
         field: the field that the schema describes, when it is not a whole request.
     """
     errors = error.errors(include_url=False)
-    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    first = next((one for one in errors if one["type"] in _UNKNOWN_FIELD), errors[0])
     return _sentence(first, schema or {}, field)
 
 
 def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:
     *outer, name = error["loc"] or ("",)
     match error["type"]:
-        case "extra_forbidden":
+        case kind if kind in _UNKNOWN_FIELD:
             known = list(_resolved(schema, _walk(schema, outer)).get("properties", {}))
             rest = f"; the fields are {name_list(known, most=len(known))}" if known else ""
             place = _path(outer, field)

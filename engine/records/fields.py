@@ -58,6 +58,8 @@ def _prose(text: str) -> str:
     return _no_nul(text)
 
 
+NOT_BLANK = AfterValidator(_prose)
+
 # An array stays immutable once it is read; strict would refuse the list that JSON made of it.
 Many = Annotated[tuple[T, ...], Field(strict=False)]
 Argument = Annotated[
@@ -72,6 +74,6 @@ Id = Annotated[str, Field(pattern=ID_PATTERN, description=ID_RULE)]
 Text = Annotated[
     str,
     Field(min_length=1, max_length=TEXT_LIMIT_CHARS, description=TEXT_RULE),
-    AfterValidator(_prose),
+    NOT_BLANK,
 ]
 Reference = Annotated[str, Field(description="the id of another task of this run")]

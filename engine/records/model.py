@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from engine.core.spec import Backend, ModelChoice, Thinking
-from engine.records.fields import Request, Text
+from engine.records.fields import NOT_BLANK, Request
 
 MODEL_RULE = "an object with provider, id and thinking"
 _MAX_PROVIDER_CHARS = 100
@@ -25,18 +25,22 @@ class ModelRequest(Request):
     """A model and how much it should think; every field is required."""
 
     provider: Annotated[
-        Text,
+        str,
         Field(
+            min_length=1,
             max_length=_MAX_PROVIDER_CHARS,
             description=f"a provider's name of 1 to {_MAX_PROVIDER_CHARS} characters",
         ),
+        NOT_BLANK,
     ]
     id: Annotated[
-        Text,
+        str,
         Field(
+            min_length=1,
             max_length=_MAX_ID_CHARS,
             description=f"a model's name of 1 to {_MAX_ID_CHARS} characters",
         ),
+        NOT_BLANK,
     ]
     thinking: ThinkingField
 

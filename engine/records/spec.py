@@ -1,6 +1,7 @@
 """A run's request as its record keeps it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,7 +18,10 @@ _SPEC: TypeAdapter[RunSpec] = TypeAdapter(RunSpec)
 
 def encode_spec(spec: RunSpec) -> dict[str, Any]:
     """Return `spec` as what a JSON text can hold, with the version of its form."""
-    fields: dict[str, Any] = _SPEC.dump_python(spec, mode="json")
+    config = spec.config
+    # Pydantic does not write read-only mappings.
+    config = replace(config, models=dict(config.models), fallbacks=dict(config.fallbacks))
+    fields: dict[str, Any] = _SPEC.dump_python(replace(spec, config=config), mode="json")
     return {"version": VERSION} | fields
 
 
@@ -31,7 +35,7 @@ def decode_spec(data: object) -> RunSpec:
         raise CorruptionError("spec: the stored request is not an object")
     fields = dict(data)
     version = fields.pop("version", None)
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         raise CorruptionError(
             f"spec: the stored request has version {quote_value(version)}, "
             f"and this program reads version {VERSION}"
