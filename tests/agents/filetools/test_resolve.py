@@ -4,26 +4,26 @@ import pytest
 
 from agents.filetools.resolve import Place, display, locate, resolve, unquote
 
-ROOT = Path("/work/tree")
+ROOT = Path("/src/tree")
 
 
 @pytest.mark.parametrize(
     ("given", "means"),
     [
-        ("a", "/work/tree/a"),
-        ("./a//b/", "/work/tree/a/b"),
+        ("a", "/src/tree/a"),
+        ("./a//b/", "/src/tree/a/b"),
         ("..", "/work"),
         ("../../../..", "/"),
         ("/", "/"),
         ("//etc", "/etc"),
-        ("@a", "/work/tree/a"),
-        ("@@a", "/work/tree/@a"),
+        ("@a", "/src/tree/a"),
+        ("@@a", "/src/tree/@a"),
         ("~", "/home/me"),
         ("~/a", "/home/me/a"),
         ("@~/a", "/home/me/a"),
-        ("~a", "/work/tree/~a"),
-        ("a\u00a0b\u2009c\u202fd\u205fe\u3000f", "/work/tree/a b c d e f"),
-        ("..notes/x", "/work/tree/..notes/x"),
+        ("~a", "/src/tree/~a"),
+        ("a\u00a0b\u2009c\u202fd\u205fe\u3000f", "/src/tree/a b c d e f"),
+        ("..notes/x", "/src/tree/..notes/x"),
     ],
 )
 def test_a_path_is_read_as_models_write_them(given: str, means: str) -> None:
@@ -45,7 +45,7 @@ def test_a_place_is_found_below_the_real_root(tmp_path: Path) -> None:
 def test_paths_are_shown_as_they_can_be_given_again() -> None:
     assert display(ROOT, ROOT) == "."
     assert display(ROOT / "a/b", ROOT) == "a/b"
-    assert display(Path("/work/treex"), ROOT) == "/work/treex"
+    assert display(Path("/src/treex"), ROOT) == "/src/treex"
     assert unquote(display(ROOT / "a\nb\udcff", ROOT)) == "a\nb\udcff"
     assert unquote('"\\') == '"\\'
     assert unquote('"\\"') == '"\\"'
