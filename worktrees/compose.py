@@ -46,7 +46,9 @@ def _compose(
     tree = base
     for task, made in changes:
         for change in made:
-            if store.find(tree, change.path) != _seen(change):
+            found = store.find(tree, change.path)
+            # A folder may be about to give way to a file; whether it does shows further down.
+            if (None if found is not None and found.is_folder else found) != _seen(change):
                 raise PathConflictError(change.path, task)
         try:
             tree = store.edit(tree, {change.path: _left(change) for change in made})

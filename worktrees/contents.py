@@ -280,7 +280,7 @@ def _edits(repo: Repository, reading: StatusReading) -> _Edits:
             nested.append(entry.path.rstrip(b"/"))
             notes.append(f"{quote_path(entry.path)} is a repository of its own and is left out")
         elif entry.submodule.startswith("S"):
-            if entry.submodule[1] == "C" and entry.unstaged != "D":
+            if entry.unstaged == "T" or (entry.submodule[1] == "C" and entry.unstaged != "D"):
                 put.append(entry.path)
             for note in _submodule_notes(entry):
                 nested.append(entry.path)

@@ -14,7 +14,7 @@ import trio
 from engine.core.errors import ConflictError, ExternalError
 from engine.core.ids import CommitId
 from engine.system.faults import point
-from engine.system.files import make_private_dir, replace_file
+from engine.system.files import make_private_dir, sync_dir
 from engine.system.locks import hold
 from worktrees.contents import copy_index, read_status, shown_paths
 from worktrees.hygiene import Repository, git
@@ -75,20 +75,32 @@ async def create_worktree(
     for folder in (path.parent, seed_index.parent):
         await trio.to_thread.run_sync(make_private_dir, folder)
     async with hold(lock, what="worktree creation", holder=f"pinata {os.getpid()}"):
-        await trio.to_thread.run_sync(_clear, repo, path, intent, locked)
-        await _shielded(lambda: replace_file(intent, os.fsencode(path), fault="lease.intent"))
+        await trio.to_thread.run_sync(_clear, repo, path, seed_index, locked)
+        await _shielded(lambda: _announce(intent, path))
         try:
             await _add(repo, path, commit, locked)
             worktree = await trio.to_thread.run_sync(_locate, repo, path, commit)
             await trio.to_thread.run_sync(copy_index, worktree.index, seed_index)
             await _assert_whole(worktree, commit, seed_index)
         except BaseException:
-            await _shielded(lambda: _clear(repo, path, intent, locked))
+            await _shielded(lambda: _clear(repo, path, seed_index, locked))
             raise
         point("lease.created")
         await _shielded(intent.unlink)
         point("lease.published")
     return worktree
+
+
+async def open_worktree(repo: Repository, path: Path) -> Repository:
+    """Return the existing worktree at `path`, whatever became of its `.git` file.
+
+    Raises:
+        ForeignWorktreeError: the engine has none there.
+    """
+    found = await trio.to_thread.run_sync(find_registration, repo, path)
+    if found is None or found.reason is None or not found.reason.startswith(_REASON_PREFIX):
+        raise ForeignWorktreeError(path, "Git knows no worktree of the engine there")
+    return Repository(path, found.git_dir, repo.common_dir, repo.env, repo.mark)
 
 
 async def remove_worktree(repo: Repository, path: Path, seed_index: Path, lock: Path) -> None:
@@ -116,7 +128,7 @@ def _take_away(repo: Repository, path: Path, seed_index: Path) -> None:
     if registration is None and os.path.lexists(path) and not _announced(intent, path):
         raise ForeignWorktreeError(path, "Git knows no worktree there")
     # Known to be ours from here on, also for a repetition that finds no registration.
-    replace_file(intent, os.fsencode(path), fault="lease.intent")
+    _announce(intent, path)
     if os.path.lexists(path):
         delete_tree(remaining_of(path))
         path.rename(remaining_of(path))
@@ -127,15 +139,17 @@ def _take_away(repo: Repository, path: Path, seed_index: Path) -> None:
     intent.unlink()
 
 
-def _clear(repo: Repository, path: Path, intent: Path, locked: str) -> None:
+def _clear(repo: Repository, path: Path, seed_index: Path, locked: str) -> None:
     """Remove what an unfinished creation left at `path`, if anything, and its announcement.
 
     Raises:
         ForeignWorktreeError: what is there was not announced.
     """
+    intent = _intent(seed_index)
     registration = find_registration(repo, path)
     if registration is None and not os.path.lexists(path):
         intent.unlink(missing_ok=True)
+        seed_index.unlink(missing_ok=True)
         return
     if not _announced(intent, path):
         raise ForeignWorktreeError(path, "something is there already")
@@ -146,6 +160,7 @@ def _clear(repo: Repository, path: Path, intent: Path, locked: str) -> None:
         point("lease.unregistered")
     delete_tree(path)
     point("lease.cleared")
+    seed_index.unlink(missing_ok=True)
     intent.unlink()
 
 
@@ -158,6 +173,19 @@ def _is_ours(registration: Registration, intent: Path, path: Path) -> bool:
 
 def _intent(seed_index: Path) -> Path:
     return seed_index.with_name(f"{seed_index.name}.intent")
+
+
+def _announce(intent: Path, path: Path) -> None:
+    """Write down, durably, that whatever comes to stand at `path` is ours.
+
+    No rename is needed: a file that is not whole yet announces nothing, and nothing stands there.
+    """
+    with intent.open("wb") as stream:
+        stream.write(os.fsencode(path))
+        stream.flush()
+        os.fsync(stream.fileno())
+    sync_dir(intent.parent)
+    point("lease.announced")
 
 
 def _announced(intent: Path, path: Path) -> bool:
