@@ -184,26 +184,23 @@ def decode_config(data: object, *, place: str = "", field: str = "") -> ConfigLa
     Raises:
         RequestError: a key or a value does not fit; names it and its place.
     """
-    notices: list[str] = []
+    found: list[str] = []
     if isinstance(data, dict):
-        source = place or field
-        data = _without(data, _RETIRED, source, "", notices)
+        found = [key for key in data if key in _RETIRED]
+        data = _without(data, _RETIRED)
         if isinstance(limits := data.get("limits"), dict):
-            limits = _without(limits, _RETIRED_LIMITS, source, "limits.", notices)
-            data = data | {"limits": limits}
+            found += [f"limits.{key}" for key in limits if key in _RETIRED_LIMITS]
+            data["limits"] = _without(limits, _RETIRED_LIMITS)
     decode(_CONFIG, data, place=place, field=field)
     assert isinstance(data, dict)
+    notices = (
+        f"{place or field}: {key} no longer means anything and is ignored; remove it"
+        for key in found
+    )
     return ConfigLayer(MappingProxyType(data), tuple(notices))
 
 
-def _without(
-    data: dict[str, object], retired: frozenset[str], source: str, path: str, notices: list[str]
-) -> dict[str, object]:
-    notices += [
-        f"{source}: {path}{key} no longer means anything and is ignored; remove it"
-        for key in data
-        if key in retired
-    ]
+def _without(data: Mapping[str, object], retired: frozenset[str]) -> dict[str, object]:
     return {key: value for key, value in data.items() if key not in retired}
 
 

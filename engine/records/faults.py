@@ -38,7 +38,7 @@ _PROBLEMS = {
     "too_short": "is empty",
     "tuple_type": "is not an array",
 }
-_UNKNOWN_FIELD = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+_UNKNOWN_FIELD = frozenset({"extra_forbidden", "invalid_key", "unexpected_keyword_argument"})
 _KEY = "[key]"
 
 
@@ -53,7 +53,11 @@ class RequestError(UsageError):
     def __init__(self, place: str, fault: str) -> None:
         self.place = place
         self.fault = fault
-        super().__init__(f"{place}: {fault}" if place else fault)
+        super().__init__(_after(place, fault))
+
+
+def _after(place: str, fault: str) -> str:
+    return f"{place}: {fault}" if place else fault
 
 
 def decode(adapter: TypeAdapter[T], data: object, *, place: str = "", field: str = "") -> T:
@@ -93,23 +97,20 @@ def explain(error: ValidationError, schema: Schema | None = None, *, field: str 
 def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:
     *outer, name = error["loc"] or ("",)
     match error["type"]:
+        case "invalid_key":
+            return _after(_path(outer, field), f"the field name {quote_value(name)} is not text")
         case kind if kind in _UNKNOWN_FIELD:
             known = list(_resolved(schema, _walk(schema, outer)).get("properties", {}))
             rest = f"; the fields are {name_list(known, most=len(known))}" if known else ""
-            place = _path(outer, field)
-            unknown = f"unknown field {quote_value(name)}{rest}"
-            return f"{place}: {unknown}" if place else unknown
-        case "invalid_key":
-            return f"{_path(outer, field) or 'the call'}: a field's name is not text"
+            return _after(_path(outer, field), f"unknown field {quote_value(name)}{rest}")
         case "missing":
             fault = f"{_path(error['loc'], field)} is missing"
         case _ if name == _KEY:
             named = f"the name {quote_value(error['input'])}"
             fault = f"{_path(outer[:-1], field)}: {named} {_problem(error)}"
         case _:
-            place = _path(error["loc"], field)
-            value = f"{quote_value(error['input'])} {_problem(error)}"
-            fault = f"{place}: {value}" if place else value
+            value = quote_value(error["input"])
+            fault = _after(_path(error["loc"], field), f"{value} {_problem(error)}")
     described = [*outer[:-1], _KEY] if name == _KEY else error["loc"]
     remedy = _walk(schema, described).get("description") if described else None
     return f"{fault}; it must be {remedy}" if remedy else fault

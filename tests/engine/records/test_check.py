@@ -55,6 +55,7 @@ def test_a_check_that_does_not_fit_is_refused(fields: dict[str, object], sentenc
         ({}, "checks: {} is not an array"),
         (None, "checks: null is not an array"),
         (["make"], 'checks[0]: "make" is not an object; it must be an object with id, argv and '),
+        ([{1: 2}], "checks[0]: the field name 1 is not text"),
         ([{"argv": ["a"]}], "checks[0].id is missing; it must be 1 to 32 lower-case letters, "),
         (
             [check("a"), check("a")],

@@ -76,7 +76,7 @@ def test_a_call_with_a_single_reader_needs_nothing_else() -> None:
         (job(scout(), config=[]), "config: [] is not an object"),
         (job(scout(), integratedChecks={}), "integratedChecks: {} is not an array; "),
         (job(scout(), noIntegratedChecksReason=""), 'noIntegratedChecksReason: "" is empty; '),
-        ({1: 2, "tasks": [scout()]}, "the call: a field's name is not text"),
+        ({1: 2, "tasks": [scout()]}, "the field name 1 is not text"),
         (
             job(scout(), integratedChecks=[check("a"), check("b", argv=[])]),
             "integratedChecks[1].argv: [] is empty; ",
