@@ -1,0 +1,56 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from agents.definition import Source
+from agents.prompt import system_prompt
+from agents.roster import load_roster
+
+DEFINITIONS = load_roster().definitions
+SCOUT = DEFINITIONS["scout"]
+
+
+def test_siblings_share_their_prompt_to_the_byte() -> None:
+    tools = [*SCOUT.tools, "submit_result"]
+    again = load_roster().definitions["scout"]
+    assert system_prompt(SCOUT, tools, codemode=False) == system_prompt(
+        again, tuple(tools), codemode=False
+    )
+
+
+def test_only_definition_tools_and_codemode_decide_it() -> None:
+    elsewhere = replace(SCOUT, source=Source.USER)
+    base = system_prompt(SCOUT, SCOUT.tools, codemode=False)
+    assert system_prompt(elsewhere, SCOUT.tools, codemode=False) == base
+    others = {
+        system_prompt(SCOUT, SCOUT.tools[::-1], codemode=False),
+        system_prompt(SCOUT, SCOUT.tools, codemode=True),
+        system_prompt(DEFINITIONS["reviewer"], SCOUT.tools, codemode=False),
+        system_prompt(replace(SCOUT, persona="Other.\n"), SCOUT.tools, codemode=False),
+        base,
+    }
+    assert len(others) == 5
+
+
+@pytest.mark.parametrize("name", ["builder", "reviewer", "scout"])
+def test_persona_comes_first_and_nothing_of_a_task_is_in_it(name: str) -> None:
+    definition = DEFINITIONS[name]
+    prompt = system_prompt(definition, definition.tools, codemode=False)
+    assert prompt.startswith(definition.persona)
+    assert prompt.endswith("\n")
+    assert not re.search(r"(?<![\w.])/(?:\w+/)+", prompt), "an absolute path"
+    assert "codemode" not in prompt
+
+
+def test_each_kind_learns_what_changed_files_mean_for_it() -> None:
+    prompts = {
+        name: system_prompt(each, each.tools, codemode=False) for name, each in DEFINITIONS.items()
+    }
+    assert "lists every path that differs" in prompts["builder"]
+    assert "`changedFiles` is empty" in prompts["scout"]
+    assert "`approve` does not go with critical" in prompts["reviewer"]
+
+
+def test_codemode_is_explained_when_it_is_there() -> None:
+    assert "`codemode`" in system_prompt(SCOUT, ("read", "codemode"), codemode=True)
