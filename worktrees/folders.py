@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -76,6 +77,11 @@ class Folders:
             return os.lstat(name, dir_fd=self.open(folder))
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def is_free(self, path: bytes) -> bool:
+        """Whether neither a file nor a link stands at `path`."""
+        found = self.lstat(path)
+        return found is None or stat.S_ISDIR(found.st_mode)
 
 
 def _open_inside(parent: int, name: bytes) -> int:

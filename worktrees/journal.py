@@ -359,3 +359,13 @@ def archive_journal(journal: Journal) -> None:
     """
     journal.file.rename(journal.folder / f"journal-{journal.number}.json")
     files.sync_dir(journal.folder)
+
+
+def next_number(folder: Path, current: Journal | None) -> int:
+    """Return the number that a new journal in `folder` gets, above all that were kept; blocks."""
+    numbers = [0 if current is None else current.number]
+    for path in folder.glob("journal-*.json"):
+        number = path.stem.removeprefix("journal-")
+        if number.isdecimal():
+            numbers.append(int(number))
+    return max(numbers) + 1

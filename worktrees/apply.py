@@ -1,0 +1,299 @@
+"""Put a set of changes into the user's checkout under a journal, or take it back.
+
+Only named paths and the folders around them are touched: never the index, HEAD, a branch or an
+unrelated file. Each file is staged outside the checkout and moved in by one step of the kernel,
+and what it replaces is kept until the integration is rolled back, so a crash at any moment leaves
+something that can be completed or undone.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from engine.core.changes import ABSENT_MODE, Change
+from engine.core.errors import ConflictError, ExternalError
+from engine.system import faults, files
+from worktrees import apply_recovery
+from worktrees.apply_ground import Ground, survey
+from worktrees.apply_plan import ConflictsError, PathConflict, check_changes
+from worktrees.apply_recovery import FileAnswer
+from worktrees.apply_slots import check_unchanged, fill_slots, make_slots, remove_slots, staging
+from worktrees.apply_stage import StoredFile, changed_files, check_out
+from worktrees.apply_state import machine_failures
+from worktrees.exchange import KernelMover, Mover
+from worktrees.folders import Folders
+from worktrees.hygiene import Repository
+from worktrees.journal import (
+    Journal,
+    JournalState,
+    advance,
+    archive_journal,
+    next_number,
+    read_journal,
+    write_journal,
+)
+from worktrees.state import StateTriple, measure
+
+_KERNEL = KernelMover()
+Answer = TypeVar("Answer")
+
+
+async def prepare(
+    repo: Repository,
+    changes: Sequence[Change],
+    *,
+    evidence_digest: str,
+    triple: StateTriple,
+    folder: Path,
+    mover: Mover = _KERNEL,
+) -> Journal:
+    """Check that `changes` fit the checkout, stage their results and store the plan, durably.
+
+    The checkout is only read. When it refuses or is cancelled, no journal and no staged file is
+    left, and an earlier one stays on record.
+
+    Args:
+        repo: the checkout.
+        changes: the net effect, one change per path; each path must now be as its old side says.
+        evidence_digest: kept in the journal, to tell later whether it is the same integration.
+        triple: the state of the checkout just now.
+        folder: where the run keeps its integration; made if need be.
+        mover: how files change places.
+
+    Raises:
+        ConflictsError: paths are not as they were when the changes were begun, or are in the way.
+        ConflictError: an integration of this run is in force, or the file system cannot do it.
+        UsageError: the changes cannot be put into any checkout.
+        ExternalError: Git or the machine failed.
+    """
+    ordered = check_changes(changes)
+    begun = await trio.to_thread.run_sync(_begin, folder, repo.root, mover)
+    try:
+        ground = await _examine_and_stage(repo, ordered, triple, begun.slots)
+        journal = Journal(
+            folder=folder,
+            number=begun.number,
+            state=JournalState.APPLYING,
+            evidence_digest=evidence_digest,
+            root=repo.root,
+            head=triple.head,
+            index_digest=triple.index_digest,
+            slots=begun.slots,
+            entries=(),
+            removed_folders=ground.removed_folders,
+            made_folders=ground.made_folders,
+        )
+        return await trio.to_thread.run_sync(_seal, begun, journal, ordered, ground)
+    except BaseException:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(_clear, begun)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    folder: Path
+    earlier: Journal | None
+    number: int
+    slots: Path
+
+
+def _begin(folder: Path, root: Path, mover: Mover) -> _Begun:
+    with machine_failures("the integration could not be prepared"):
+        files.make_private_dir(folder)
+        earlier = read_journal(folder)
+        if earlier is not None and earlier.state is not JournalState.ROLLED_BACK:
+            raise ConflictError(
+                f"an integration of this run is {earlier.state.value.replace('_', ' ')}; "
+                "complete it or roll it back first"
+            )
+        if earlier is not None:
+            remove_slots(folder, earlier.slots)
+        number = next_number(folder, earlier)
+        return _Begun(folder, earlier, number, make_slots(folder, root, number, mover))
+
+
+def _survey(root: Path, slots: Path, changes: Sequence[Change]) -> Ground:
+    with machine_failures("the checkout could not be looked at"), Folders(root) as folders:
+        facts = slots.stat()
+        return survey(folders, changes, facts.st_dev, facts.st_mtime_ns)
+
+
+async def _examine_and_stage(
+    repo: Repository, changes: Sequence[Change], triple: StateTriple, slots: Path
+) -> Ground:
+    """Return the ground for `changes`, whose results lie staged in `slots` then.
+
+    Both take a call of git, so they are done side by side.
+    """
+    ground = await trio.to_thread.run_sync(_survey, repo.root, slots, changes)
+    conflicts = list(ground.conflicts)
+    failures: list[ExternalError] = []
+
+    async def compare() -> None:
+        conflicts.extend(await _content_conflicts(repo, changes, ground, slots))
+
+    async def stage() -> None:
+        target, index = staging(slots), slots / "results.index"
+        await check_out(repo, changes, triple.content_tree, target, index)
+
+    async def attempt(work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except ExternalError as error:
+            failures.append(error)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(attempt, compare)
+        if not conflicts:
+            nursery.start_soon(attempt, stage)
+    if conflicts:
+        raise ConflictsError("the checkout is in the way; nothing was written", conflicts)
+    if failures:
+        raise failures[0]
+    return ground
+
+
+async def _content_conflicts(
+    repo: Repository, changes: Sequence[Change], ground: Ground, slots: Path
+) -> list[PathConflict]:
+    expected = [
+        StoredFile(change.path, change.old_mode, change.old_blob)
+        for change in changes
+        if change.old_mode != ABSENT_MODE and ground.states.get(change.path) is not None
+    ]
+    changed = await changed_files(repo, expected, slots / "expected.index")
+    return [PathConflict(path, "has changed since the run started") for path in changed]
+
+
+def _seal(begun: _Begun, journal: Journal, changes: Sequence[Change], ground: Ground) -> Journal:
+    with machine_failures("the integration could not be prepared"):
+        planned = replace(journal, entries=fill_slots(begun.slots, changes, ground.states))
+        check_unchanged(planned, ground)
+        if begun.earlier is not None:
+            archive_journal(begun.earlier)
+            faults.point("apply.prepare.archived")
+        write_journal(planned)
+        return planned
+
+
+def _clear(begun: _Begun) -> None:
+    """Remove what a refused or failed preparation left, unless its journal is in force.
+
+    Writing the journal may have failed after it took its place.
+    """
+    journal = read_journal(begun.folder)
+    if journal is not None and journal.number == begun.number:
+        journal.file.unlink()
+        files.sync_dir(begun.folder)
+    remove_slots(begun.folder, begun.slots)
+
+
+async def execute(journal: Journal, *, mover: Mover = _KERNEL) -> Journal:
+    """Carry out a journal that `prepare` has just returned; return it as `verifying`.
+
+    Runs to its end even when cancelled. When anything goes wrong, all that was moved is put back
+    in the same call and the journal becomes `rolled_back`.
+
+    Raises:
+        ConflictsError: somebody wrote to a path meanwhile; their file is where they wrote it.
+        ApplyFailedError: the machine failed; everything is as it was.
+        IncompleteError: and not all of it could be put back.
+    """
+    return await _uninterrupted(partial(apply_recovery.carry_out, journal, mover))
+
+
+async def resume(repo: Repository, journal: Journal, *, mover: Mover = _KERNEL) -> Journal:
+    """Complete `journal`, whose process died or which is asked for again; return it `verifying`.
+
+    Nothing is written when it refuses. Runs to its end even when cancelled.
+
+    Raises:
+        ConflictsError: a path is neither as before nor as after; all of them are named.
+        ConflictError: HEAD or the index moved, or a rollback was begun.
+        ApplyFailedError: the machine failed; what this call moved was put back.
+        IncompleteError: and not all of it could be put back.
+    """
+    await _check_unmoved(repo, journal)
+    return await _uninterrupted(partial(apply_recovery.complete, journal, mover))
+
+
+async def rollback(
+    repo: Repository, journal: Journal, *, mover: Mover = _KERNEL
+) -> tuple[FileAnswer, ...]:
+    """Return every path of `journal` to exactly what it was, or do nothing at all.
+
+    Runs to its end even when cancelled.
+
+    Returns:
+        One answer per path, sorted: RESTORED, or ALREADY as it was.
+
+    Raises:
+        RollbackRefusedError: a path was edited since; it carries the answers.
+        ConflictError: HEAD or the index moved, or it has been rolled back.
+        CorruptionError: a saved original is gone or damaged.
+        IncompleteError: the machine failed half-way; calling it again goes on.
+    """
+    await _check_unmoved(repo, journal)
+    return await _uninterrupted(partial(apply_recovery.put_back, journal, mover))
+
+
+async def verify_applied(repo: Repository, journal: Journal) -> tuple[bytes, ...]:
+    """Return the paths, sorted, that are not now what `journal` leads to, as Git stores it."""
+    expected = [
+        StoredFile(entry.path, entry.after.mode, entry.after.blob)
+        for entry in journal.entries
+        if entry.after is not None
+    ]
+    misplaced = await trio.to_thread.run_sync(_misplaced, journal)
+    changed = await changed_files(repo, expected, journal.folder / "verify.index")
+    return tuple(sorted(changed | misplaced))
+
+
+def _misplaced(journal: Journal) -> frozenset[bytes]:
+    """Return the paths that are there and should not be, or should be and are not."""
+    with machine_failures("the checkout could not be looked at"), Folders(journal.root) as folders:
+        return frozenset(
+            entry.path
+            for entry in journal.entries
+            if (entry.after is None) is not folders.is_free(entry.path)
+        )
+
+
+async def load_journal(folder: Path) -> Journal | None:
+    """Return the journal in force in a run's integration folder, or None.
+
+    Raises:
+        CorruptionError: it cannot be read.
+    """
+    return await trio.to_thread.run_sync(read_journal, folder)
+
+
+async def settle(journal: Journal, state: JournalState) -> Journal:
+    """Store how the verification of an applied `journal` ended, durably, and return it so."""
+    return await _uninterrupted(partial(_advance, journal, state))
+
+
+def _advance(journal: Journal, state: JournalState) -> Journal:
+    with machine_failures("the journal could not be written"):
+        return advance(journal, state)
+
+
+async def _check_unmoved(repo: Repository, journal: Journal) -> None:
+    now = await measure(repo, journal.folder)
+    moved = "HEAD" if now.head != journal.head else "the index"
+    if (now.head, now.index_digest) != (journal.head, journal.index_digest):
+        raise ConflictError(
+            f"{moved} has changed since the integration was begun, so it can be neither completed "
+            "nor rolled back; reconcile the files by hand, then verify"
+        )
+
+
+async def _uninterrupted(work: Callable[[], Answer]) -> Answer:
+    await trio.lowlevel.checkpoint_if_cancelled()
+    # A thread that has begun is waited for, whatever happens to the scopes around.
+    return await trio.to_thread.run_sync(work)
