@@ -7,24 +7,17 @@ from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SkipValidation, TypeAdapter, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from engine.core.environment import validate_pass_env
 from engine.core.errors import UsageError
 from engine.core.spec import Limits, Mode, RunConfig
 from engine.records.faults import decode
-from engine.records.fields import (
-    ID_PATTERN,
-    ID_RULE,
-    Many,
-    NotNull,
-    Request,
-    Text,
-)
+from engine.records.fields import ID_PATTERN, ID_RULE, Many, NotNull, Request, Text
 from engine.records.model import BackendField, ModelField
 
 MAX_FALLBACKS = 5
 _DAY_MS = 86_400_000
-_UP_TO_A_DAY = f"an integer from 1 to {_DAY_MS:,}"
 _RETIRED = frozenset({"pi", "herdr", "session", "workspaceReuse"})
 _RETIRED_LIMITS = frozenset({"startupMs"})
 _MERGED = ("models", "fallbacks", "limits")
@@ -50,38 +43,30 @@ def _variable(name: str) -> str:
     return name
 
 
+def _up_to(most: int) -> FieldInfo:
+    """Return the bounds of a limit that counts something."""
+    bounds: FieldInfo = Field(ge=1, le=most, description=f"an integer from 1 to {most:,}")
+    return bounds
+
+
 Variable = Annotated[
     str,
     Field(max_length=200, description="the name of a variable, such as DATABASE_URL"),
     AfterValidator(_variable),
 ]
 DefinitionName = Annotated[str, Field(description=ID_RULE), AfterValidator(_name)]
-
-
 _SCRIPT: TypeAdapter[str] = TypeAdapter(Text)
 
 
 class LimitsRequest(Request):
     """Budgets of a run."""
 
-    concurrency: Annotated[
-        int | None, NotNull(), Field(ge=1, le=64, description="an integer from 1 to 64")
-    ] = None
-    task_ms: Annotated[int | None, NotNull(), Field(ge=1, le=_DAY_MS, description=_UP_TO_A_DAY)] = (
-        None
-    )
-    job_ms: Annotated[int | None, NotNull(), Field(ge=1, le=_DAY_MS, description=_UP_TO_A_DAY)] = (
-        None
-    )
-    repairs: Annotated[
-        int | None, NotNull(), Field(ge=1, le=10, description="an integer from 1 to 10")
-    ] = None
-    max_turns: Annotated[
-        int | None, NotNull(), Field(ge=1, le=1_000, description="an integer from 1 to 1,000")
-    ] = None
-    max_tool_calls: Annotated[
-        int | None, NotNull(), Field(ge=1, le=10_000, description="an integer from 1 to 10,000")
-    ] = None
+    concurrency: Annotated[int | None, NotNull(), _up_to(64)] = None
+    task_ms: Annotated[int | None, NotNull(), _up_to(_DAY_MS)] = None
+    job_ms: Annotated[int | None, NotNull(), _up_to(_DAY_MS)] = None
+    repairs: Annotated[int | None, NotNull(), _up_to(10)] = None
+    max_turns: Annotated[int | None, NotNull(), _up_to(1_000)] = None
+    max_tool_calls: Annotated[int | None, NotNull(), _up_to(10_000)] = None
     cost_usd: Annotated[
         float | None,
         NotNull(),
