@@ -1,7 +1,6 @@
 """The grep tool: lines that match a regular expression, with the places where they are."""
 
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
 DEFAULT_LIMIT = 100
 LINE_LIMIT_CHARS = 500
 FILE_LIMIT_BYTES = 16 << 20
+_FILES_NAMED = 3
 
 
 async def _grep(context: ToolContext, arguments: GrepArguments) -> ToolAnswer:
@@ -29,9 +29,9 @@ async def _grep(context: ToolContext, arguments: GrepArguments) -> ToolAnswer:
     )
     chooser = _Chooser.build(arguments.glob)
     scope = await choose_scope(context, arguments.path or ".")
-    search = _Search(pattern, arguments.context or 0, arguments.limit or DEFAULT_LIMIT)
-    files = tuple(file for file in scope.files if chooser.takes(file))
-    return await trio.to_thread.run_sync(_answer, context, search, scope, files)
+    limit = min(arguments.limit or DEFAULT_LIMIT, LINE_LIMIT)
+    search = _Search(context.root, pattern, arguments.context or 0, limit)
+    return await trio.to_thread.run_sync(_answer, search, scope, chooser)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,14 @@ class _Search:
     """One call's search, used by one thread.
 
     Attributes:
+        root: the directory from which paths are shown.
         context: lines to show around each match.
         limit: matching lines to show.
+        found: matching lines that were shown.
+        more: there are others, which were not.
     """
 
+    root: Path
     pattern: LinePattern
     context: int
     limit: int
@@ -68,11 +72,19 @@ class _Search:
     cut_lines: bool = False
     too_large: list[str] = field(default_factory=list)
 
-    def lines_of(self, path: Path, shown: str) -> Iterator[str]:
-        """Yield what to show of the file `path`, as long as the limit is not reached."""
-        text = self._text(path, shown)
+    def lines(self, scope: Scope, files: Iterable[bytes]) -> Iterator[str]:
+        """Yield what to show of `files`, until the limit is reached."""
+        for file in files:
+            trio.from_thread.check_cancelled()
+            if self.more:
+                return
+            yield from self._lines_of(scope.path_of(file))
+
+    def _lines_of(self, path: Path) -> Iterator[str]:
+        text = self._text(path)
         if text is None:
             return
+        before = self.found
         hits: list[int] = []
         for hit in self.pattern.matching_lines(text):
             if self.found == self.limit:
@@ -81,19 +93,19 @@ class _Search:
             self.found += 1
             hits.append(hit)
         if hits:
-            yield from self._excerpts(shown, text.split(b"\n"), hits)
+            if self.context and before:
+                yield "--"
+            yield from self._excerpts(display(path, self.root), text.split(b"\n"), hits)
 
-    def _text(self, path: Path, shown: str) -> bytes | None:
+    def _text(self, path: Path) -> bytes | None:
         try:
             # Git tracks links themselves; what they lead to is searched in its own place.
-            if not stat.S_ISREG(path.lstat().st_mode):
-                return None
-            with open_regular(path, shown) as file:
+            with open_regular(path, "", follow_link=False) as file:
                 data = file.read(FILE_LIMIT_BYTES + 1)
         except (OSError, ToolFaultError):
             return None  # it vanished or is not ours to read, which is no match
         if len(data) > FILE_LIMIT_BYTES:
-            self.too_large.append(shown)
+            self.too_large.append(display(path, self.root))
             return None
         return None if looks_binary(data) else data.replace(b"\r\n", b"\n")
 
@@ -113,23 +125,9 @@ class _Search:
             after = max(after, last)
 
 
-def _answer(
-    context: ToolContext, search: _Search, scope: Scope, files: Sequence[bytes]
-) -> ToolAnswer:
-    def lines() -> Iterator[str]:
-        blocks = 0
-        for file in files:
-            trio.from_thread.check_cancelled()
-            if search.more:
-                return
-            path = scope.path_of(file)
-            block = list(search.lines_of(path, display(path, context.root)))
-            if block and blocks and search.context:
-                yield "--"
-            blocks += bool(block)
-            yield from block
-
-    kept = keep_first(lines())
+def _answer(search: _Search, scope: Scope, chooser: _Chooser) -> ToolAnswer:
+    files = (file for file in scope.files if chooser.takes(file))
+    kept = keep_first(search.lines(scope, files))
     notes = list(scope.notes)
     if not kept.complete:
         notes.append(
@@ -137,13 +135,14 @@ def _answer(
         )
     elif search.more:
         notes.append(
-            f"the first {search.limit} matching lines are shown; narrow it, or raise limit"
+            f"the first {search.limit} matching lines are shown; narrow it with path or glob, "
+            f"or raise limit, up to {LINE_LIMIT}"
         )
     if search.cut_lines:
         notes.append(f"lines are cut at {LINE_LIMIT_CHARS} characters; read shows them whole")
     if search.too_large:
-        some = ", ".join(search.too_large[:3])
-        notes.append(f"{len(search.too_large)} files were too large to search, such as {some}")
+        some = ", ".join(search.too_large[:_FILES_NAMED])
+        notes.append(f"{len(search.too_large)} too large to be searched, such as {some}")
     return ToolAnswer(with_notes(kept.text or "no line matches", notes))
 
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,8 +31,8 @@ def describe_kind(mode: int) -> str:
 
 
 @contextmanager
-def open_regular(path: Path, shown: str) -> Iterator[BinaryIO]:
-    """Open the regular file that `path` leads to, links followed, for reading bytes.
+def open_regular(path: Path, shown: str, *, follow_link: bool = True) -> Iterator[BinaryIO]:
+    """Open the regular file that `path` leads to for reading bytes.
 
     Files of /proc count as no files: they are views of running processes, this one included, and
     show environments that hold credentials.
@@ -39,22 +40,24 @@ def open_regular(path: Path, shown: str) -> Iterator[BinaryIO]:
     Args:
         path: absolute.
         shown: the path as error messages name it.
+        follow_link: whether the file may be a symbolic link; folders above it always may.
 
     Raises:
         ToolFaultError: there is no such file, or it is something else.
         OSError: it may not be read.
     """
-    _refuse_special(_stat(path, shown), shown)
+    _refuse_special(_stat(path, shown, follow_link=follow_link), shown)
     # The file can be replaced between the look and the open: hence no waiting, and a second look.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_link else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
     with os.fdopen(descriptor, "rb") as file:
         _refuse_special(os.fstat(file.fileno()), shown)
         yield file
 
 
-def _stat(path: Path, shown: str) -> os.stat_result:
+def _stat(path: Path, shown: str, *, follow_link: bool = True) -> os.stat_result:
     try:
-        return path.stat()
+        return path.stat(follow_symlinks=follow_link)
     except FileNotFoundError:
         raise ToolFaultError(f"there is no {shown}; ls and find show what there is") from None
     except NotADirectoryError:
@@ -70,6 +73,7 @@ def _refuse_special(found: os.stat_result, shown: str) -> None:
         raise ToolFaultError(f"{shown} is a view of a running process and is not opened")
 
 
+@cache
 def _proc_device() -> int | None:
     try:
         return Path("/proc/self/").stat().st_dev

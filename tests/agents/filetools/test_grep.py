@@ -16,7 +16,8 @@ async def test_matches_are_shown_with_paths_from_the_working_directory(box: Tool
         "b.py:2: import trio\nsrc/a.py:1: import os"
     )
     assert await box.text("grep", pattern="import", path="src", limit=1) == (
-        "src/a.py:1: import os\n\n[the first 1 matching lines are shown; narrow it, or raise limit]"
+        "src/a.py:1: import os\n\n[the first 1 matching lines are shown; "
+        "narrow it with path or glob, or raise limit, up to 2000]"
     )
     assert await box.text("grep", pattern="import", path="b.py") == "b.py:2: import trio"
 
@@ -85,6 +86,12 @@ async def test_the_answer_is_cut_at_50_kilobytes(box: Toolbox) -> None:
     assert len(text.encode()) < 51 * 1024
 
 
+async def test_no_more_lines_are_looked_for_than_an_answer_holds(box: Toolbox) -> None:
+    box.put("a", "x\n" * 3_000)
+    text = await box.text("grep", pattern="x", limit=10**9)
+    assert "a:2000: x\n\n[the first 2000 matching lines are shown; " in text
+
+
 async def test_binary_large_missing_and_special_files_are_skipped(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,7 +106,7 @@ async def test_binary_large_missing_and_special_files_are_skipped(
     (box.root / "device").symlink_to("/dev/zero")
     os.mkfifo(box.root / "pipe")
     assert await box.text("grep", pattern="needle") == (
-        "small:1: needle\n\n[1 files were too large to search, such as large]"
+        "small:1: needle\n\n[1 too large to be searched, such as large]"
     )
 
 
