@@ -141,8 +141,8 @@ def _clashes(
     """Yield, for each owned path, one clash per owner with the lowest bit it clashes with."""
     places: dict[bytes, _Place] = {}
     for entry, bit in lines:
-        # A NUL sorts before everything, so a folder's paths follow it without anything between.
-        key = _folded(entry, fold_case=fold_case).replace(b"/", b"\0") + b"\0"
+        # What starts with a path and its slash lies in it, and sorts right behind it.
+        key = _folded(entry, fold_case=fold_case) + b"/"
         place = places.setdefault(key, _Place(key, {}, 0))
         place.owners.setdefault(bit, entry)
         place.above |= bit
