@@ -48,6 +48,11 @@ async def _ms(step: Step) -> float:
     return (time.perf_counter_ns() - before) / 1e6
 
 
+async def seconds(step: Step) -> float:
+    """Return how long `step` takes, once."""
+    return await _ms(step) / 1000
+
+
 def percentile(values: list[float], percent: int) -> float:
     """Return the smallest value that `percent` of all do not exceed."""
     ordered = sorted(values)

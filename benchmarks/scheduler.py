@@ -1,25 +1,30 @@
 """What the loop costs, with tasks that do nothing."""
 
+import resource
+import sys
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 import trio
 
-from benchmarks.figure import Figure, percentile
+from benchmarks.figure import Figure, medians_ms, percentile, seconds
 from engine.core.events import Event, Trace
 from engine.core.graph import TaskGraph
-from engine.core.ids import AttemptId, RunId, TaskId
+from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
 from engine.core.spec import Kind, Limits, Mode, TaskSpec
 from engine.eventlog import open_event_log
 from engine.ports import EventSink, Reporter
 from engine.scheduler import Inbox, run_graph
+from engine.store import RunFolder
 from engine.system.clock import SystemClock
 
 _HOUR_MS = 3_600_000
+_RESULT = b'{"status": "succeeded"}\n'
 
 
 class _Nothing:
@@ -44,6 +49,30 @@ class _Nothing:
         return [None for _ in tasks]
 
 
+class _Saving(_Nothing):
+    """Makes a result durable for every task, started or not."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__()
+        self.folder = folder
+
+    async def run(self, attempt: AttemptId, reporter: Reporter) -> AttemptOutcome:
+        digest = await trio.to_thread.run_sync(self.folder.save_result, attempt, _RESULT)
+        return AttemptOutcome(Status.SUCCEEDED, result_digest=digest)
+
+    async def settle_unstarted(self, tasks: Sequence[Unstarted]) -> Sequence[str | None]:
+        results = [(AttemptId(each.task, 0), _RESULT) for each in tasks]
+        return await trio.to_thread.run_sync(self.folder.save_results, results)
+
+
+class _Hanging(_Saving):
+    """Waits for its stop."""
+
+    async def run(self, attempt: AttemptId, reporter: Reporter) -> AttemptOutcome:
+        await trio.sleep_forever()
+        raise AssertionError
+
+
 class _Memory:
     """Keeps nothing."""
 
@@ -56,16 +85,61 @@ class _Memory:
 
 async def figures() -> list[Figure]:
     with TemporaryDirectory() as scratch:
-        in_memory = [await _dependent_delays(_Memory()) for _ in range(20)]
-        durable = [await _with_log(Path(scratch) / f"{n}.jsonl", _mix()) for n in range(20)]
-        before = time.perf_counter()
-        await _with_log(Path(scratch) / "many.jsonl", _independent(10_000))
-        many = time.perf_counter() - before
+        numbers = count()
+
+        def new_folder() -> RunFolder:
+            return RunFolder.create(Path(scratch) / str(next(numbers)))
+
+        in_memory = [await _dependent_delays(_Memory(), _mix()) for _ in range(20)]
+        durable = [await _with_log(new_folder(), _mix()) for _ in range(20)]
+        many, one_thousand = _independent(10_000), _independent(1_000)
+
+        async def ten_small_runs() -> None:
+            for _ in range(10):
+                await _with_log(new_folder(), one_thousand)
+
+        large, small = await medians_ms(
+            lambda: _with_log(new_folder(), many), ten_small_runs, rounds=3
+        )
+        folder = new_folder()
+        saving = await seconds(lambda: _with_log(folder, many, _Saving(folder)))
+        cancelling = await _cancel_seconds(new_folder())
     return [
         Figure("dependent start, 64 tasks, in memory, p99", _p99(in_memory), "ms", 1),
         Figure("dependent start, 64 tasks, durable, p99", _p99(durable), "ms", 5),
-        Figure("10,000 no-op tasks with the log", many, "s", 5),
+        Figure("10,000 no-op tasks with the log", large / 1000, "s", 5),
+        Figure("10,000 tasks over ten times 1,000", large, "ms", 1.3, small),
+        Figure("10,000 tasks with a durable result each", saving, "s", 30),
+        Figure("1,000 queued tasks cancelled", cancelling, "s", 1),
+        Figure("10,000 no-op tasks, memory of the process", await _peak_mb(), "MB", 200),
     ]
+
+
+async def _cancel_seconds(folder: RunFolder) -> float:
+    """Return how long it takes until 1,000 queued and 64 running tasks are cancelled."""
+    inbox, began = Inbox(), 0.0
+
+    async def cancel() -> None:
+        nonlocal began
+        await trio.sleep(0.2)
+        began = time.perf_counter()
+        inbox.request_cancel("enough")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel)
+        await _with_log(folder, _independent(1_064), _Hanging(folder), inbox)
+    return time.perf_counter() - began
+
+
+async def _peak_mb() -> float:
+    """Return the most memory that a process which does nothing but such a run has had."""
+    done = await trio.run_process([sys.executable, "-m", __name__], capture_stdout=True)
+    return int(done.stdout) / 1024
+
+
+async def _alone() -> None:
+    with TemporaryDirectory() as scratch:
+        await _with_log(RunFolder.create(Path(scratch)), _independent(10_000))
 
 
 def _p99(rounds: list[list[float]]) -> float:
@@ -73,20 +147,31 @@ def _p99(rounds: list[list[float]]) -> float:
     return median(percentile(delays, 99) for delays in rounds)
 
 
-async def _with_log(path: Path, graph: TaskGraph) -> list[float]:
-    async with open_event_log(path, run=RunId("bench"), clock=SystemClock(), mode=Mode.LEAN) as log:
-        return await _dependent_delays(log, graph)
+async def _with_log(
+    folder: RunFolder,
+    graph: TaskGraph,
+    executor: _Nothing | None = None,
+    inbox: Inbox | None = None,
+) -> list[float]:
+    async with open_event_log(
+        folder.events_file, run=folder.run, clock=SystemClock(), mode=Mode.LEAN
+    ) as log:
+        return await _dependent_delays(log, graph, executor, inbox)
 
 
-async def _dependent_delays(sink: EventSink, graph: TaskGraph | None = None) -> list[float]:
+async def _dependent_delays(
+    sink: EventSink,
+    graph: TaskGraph,
+    executor: _Nothing | None = None,
+    inbox: Inbox | None = None,
+) -> list[float]:
     """Return for each dependent the ms from its last predecessor's end to its own start."""
-    graph = graph or _mix()
-    executor, clock = _Nothing(), SystemClock()
+    executor, clock = executor or _Nothing(), SystemClock()
     await run_graph(
         graph,
         executor,
         sink,
-        inbox=Inbox(),
+        inbox=inbox or Inbox(),
         limits=Limits(concurrency=64),
         deadline_at_ms=clock.now_ms() + _HOUR_MS,
         clock=clock,
@@ -119,3 +204,8 @@ def _graph(edges: dict[str, list[str]]) -> TaskGraph:
             for name, after in edges.items()
         ]
     )
+
+
+if __name__ == "__main__":
+    trio.run(_alone)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
