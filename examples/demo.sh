@@ -15,7 +15,10 @@ export GIT_COMMITTER_NAME=Robin GIT_COMMITTER_EMAIL=robin@example.com
 
 if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
 
-say() { printf '\n%s\n' "$@"; }
+say() {
+  printf '\n'
+  printf '%s\n' "$@"
+}
 announce() { printf '\n%s$ %s%s\n' "$bold" "$*" "$plain"; }
 show() {
   announce "$@"
