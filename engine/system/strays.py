@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -24,6 +25,7 @@ from engine.system.identity import (
     ProcessStat,
     all_pids,
     identify,
+    is_alive,
     read_stat,
 )
 
@@ -35,6 +37,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.05
 _END_LIMIT_S = 10.0
+# One look at all processes may miss one that was just being born.
+_EMPTY_LOOKS = 3
+
+_MARK = MARK_VARIABLE.encode()
+_CALL = CALL_VARIABLE.encode()
 
 
 class _Family:
@@ -112,7 +119,7 @@ async def end_marked(prefix: str) -> list[ProcessIdentity]:
         ExternalError: some could not be killed in ten seconds.
     """
     assert prefix
-    return await _end_all(lambda: _living_marked(prefix))
+    return await _end_all(partial(_kill_marked, prefix.encode()))
 
 
 async def end_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessIdentity]:
@@ -124,71 +131,69 @@ async def end_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessI
     Raises:
         ExternalError: some could not be killed in ten seconds.
     """
-    return await _end_all(lambda: [one for one in identities if _lives(one)])
+    return await _end_all(partial(_kill_recorded, identities))
 
 
-async def _end_all(
-    find: Callable[[], list[ProcessIdentity]],
-) -> list[ProcessIdentity]:
-    """Kill what `find` returns, again and again until it returns nothing."""
+async def _end_all(kill_found: Callable[[], list[ProcessIdentity]]) -> list[ProcessIdentity]:
+    """Call `kill_found` until it has found nothing several times in a row."""
     killed: dict[ProcessIdentity, None] = {}
+    found: list[ProcessIdentity] = []
     pause_s = _FIRST_PAUSE_S
-    left: list[ProcessIdentity] = []
+    looks_left = _EMPTY_LOOKS
     with trio.move_on_after(_END_LIMIT_S):
-        while left := await trio.to_thread.run_sync(_kill_found, find):
-            killed.update(dict.fromkeys(left))
+        while looks_left:
+            found = await trio.to_thread.run_sync(kill_found)
+            killed.update(dict.fromkeys(found))
+            looks_left = _EMPTY_LOOKS if found else looks_left - 1
             await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         return list(killed)
-    raise ExternalError(f"cannot end process {', '.join(str(one.pid) for one in left)}")
+    raise ExternalError(f"cannot end process {', '.join(str(one.pid) for one in found)}")
 
 
-def _kill_found(find: Callable[[], list[ProcessIdentity]]) -> list[ProcessIdentity]:
-    found = find()
-    for identity in found:
-        _kill(identity)
+def _kill_marked(prefix: bytes) -> list[ProcessIdentity]:
+    """Kill each marked process the moment it is found; return those that were found alive."""
+    found = []
+    for pid in all_pids():
+        if _is_mine(pid) and _environment(pid).get(_MARK, b"").startswith(prefix):
+            identity = identify(pid)
+            if identity is not None and _kill(identity):
+                found.append(identity)
     _collect_adopted()
     return found
 
 
-def _living_marked(prefix: str) -> list[ProcessIdentity]:
-    wanted = prefix.encode()
-    return [
-        found
-        for pid in all_pids()
-        if pid not in (1, os.getpid())
-        and _is_mine(pid)
-        and _environment(pid).get(MARK_VARIABLE.encode(), b"").startswith(wanted)
-        and (found := identify(pid)) is not None
-        and _lives(found)
-    ]
+def _kill_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessIdentity]:
+    found = [one for one in identities if _kill(one)]
+    _collect_adopted()
+    return found
 
 
-def _lives(identity: ProcessIdentity) -> bool:
-    stat = read_stat(identity.pid)
-    return (
-        identity.pid not in (1, os.getpid())
-        and stat is not None
-        and not stat.is_dead
-        and identify(identity.pid) == identity
-    )
+def _kill(identity: ProcessIdentity) -> bool:
+    """Kill exactly this process, and with it its group; return whether it was alive.
+
+    The group goes too because it is the only thing that is killed at one stroke: a process that
+    forks and exits in a circle is never met alive by somebody who looks at one after another.
+    """
+    if identity.pid in (1, os.getpid()) or not is_alive(identity):
+        return False
+    with suppress(OSError):
+        _signal_with_group(identity)
+        _log.info("killed process %s, left over from an earlier owner", identity.pid)
+    return True
 
 
-def _kill(identity: ProcessIdentity) -> None:
-    """Send SIGKILL to exactly this process, and to its group if it leads one."""
+def _signal_with_group(identity: ProcessIdentity) -> None:
+    pidfd = os.pidfd_open(identity.pid)
     try:
-        pidfd = os.pidfd_open(identity.pid)
-    except OSError:
-        return  # it is gone
-    try:
-        # The descriptor holds on to one process, so what is true after opening it stays true.
-        if identify(identity.pid) != identity:
+        # The descriptor holds on to one process; what is true of it after opening stays true.
+        stat = read_stat(identity.pid)
+        if stat is None or stat.start_ticks != identity.start_ticks:
             return
-        with suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(identity.pid) == identity.pid:
-                os.killpg(identity.pid, signal.SIGKILL)
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            _log.info("killed %s, left over from an earlier owner or call", identity.pid)
+        # Everything that was started for a run has a session that is not ours.
+        if stat.session != os.getsid(0) and stat.group > 1:
+            os.killpg(stat.group, signal.SIGKILL)
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     finally:
         os.close(pidfd)
 
@@ -198,7 +203,7 @@ def _end_adopted_once(call: str) -> bool:
     wanted = call.encode()
     found = False
     for stat in _children():
-        if stat.is_dead or _environment(stat.pid).get(CALL_VARIABLE.encode()) != wanted:
+        if stat.is_dead or _environment(stat.pid).get(_CALL) != wanted:
             continue
         found = True
         with suppress(ProcessLookupError, PermissionError):
@@ -265,11 +270,8 @@ def _environment(pid: int) -> Mapping[bytes, bytes]:
         text = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return {}
-    # The first of two equal names counts, as in getenv(3).
-    return {
-        name: value
-        for name, _, value in (entry.partition(b"=") for entry in reversed(text.split(b"\0")))
-    }
+    entries = (entry.partition(b"=") for entry in text.split(b"\0"))
+    return {name: value for name, _, value in entries}
 
 
 def _register(pid: int) -> Callable[[], None]:
