@@ -77,7 +77,7 @@ class RunFolder:
         files.make_private_dir(parent)
         folder = cls(parent / secrets.token_hex(8))
         folder.path.mkdir(0o700)
-        for inner in (folder.results, folder.transcripts):
+        for inner in (folder.results, folder.transcripts, folder.scratch):
             files.make_private_dir(inner)
         files.sync_dir(parent)
         return folder
@@ -118,6 +118,11 @@ class RunFolder:
         return self.path / "processes.jsonl"
 
     @property
+    def scratch(self) -> Path:
+        """Private indexes while a call needs them; whatever lies there after a crash is waste."""
+        return self.path / "scratch"
+
+    @property
     def results(self) -> Path:
         """Saved results."""
         return self.path / "results"
@@ -147,6 +152,10 @@ class RunFolder:
     def checks_dir(self, attempt: AttemptId) -> Path:
         """Return where the output of an attempt's checks lies; it need not be there."""
         return self.path / "checks" / attempt.task / str(attempt.number)
+
+    def setup_dir(self, attempt: AttemptId) -> Path:
+        """Return where the output of setup for an attempt lies; it need not be there."""
+        return self.path / "setup" / attempt.task / str(attempt.number)
 
     def review_file(self, task: TaskId) -> Path:
         """Return where the diff that a reviewer was given lies."""

@@ -1,19 +1,24 @@
 """The `pinata` command."""
 
+import os
 import sys
-from collections.abc import Sequence
 
 import pinata
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Answer `--version` and return the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given == ["--version"]:
+def main() -> int:
+    """Carry out the command line and return the exit code."""
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
         sys.stdout.write(f"pinata {pinata.__version__}\n")
         return 0
-    sys.stderr.write("usage: pinata --version\n")
-    return 2
+    # Not at the top: the version is answered without loading anything from outside.
+    from engine.system import faults  # noqa: PLC0415
+    from pinata.faces import cli  # noqa: PLC0415
+
+    if plan := os.environ.get("PINATA_FAULTS"):
+        faults.install(plan)
+    return cli.main(arguments, os.environ)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,231 @@
+"""The command line: arguments in, lines and an exit code out."""
+
+import json
+import os
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from engine.core.errors import (
+    ConflictError,
+    CorruptionError,
+    ExternalError,
+    PinataError,
+    UsageError,
+)
+from engine.records.json_text import decode_json
+from pinata import app
+from pinata.faces import text
+from pinata.faces.arguments import parse
+from pinata.faces.doctor import examine
+from pinata.faces.logs import show_log
+from pinata.faces.progress import Progress
+from pinata.tools.registry import Answer
+from pinata.work.context import Context, Silence
+
+_JOB_LIMIT_BYTES = 16 << 20
+_EXIT_CODES: Sequence[tuple[type[PinataError], int]] = (
+    (UsageError, 2),
+    (ConflictError, 4),
+    (CorruptionError, 5),
+    (ExternalError, 1),
+)
+_RUN_CODES = {"succeeded": 0, "cancelled": 3}
+_INTEGRATE_CODES = {"verified": 0, "applied_unverified": 0}
+CANCELLED = 3
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Carry out a command and return its exit code."""
+    try:
+        given = parse(arguments)
+    except UsageError as error:
+        return _refuse(error)
+    try:
+        return trio.run(partial(_carry_out, given, environment))
+    except PinataError as error:
+        return _refuse(error)
+    except BrokenPipeError:
+        # Whoever read our output is gone; nothing that matters is lost with it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return CANCELLED
+
+
+def exit_code(error: PinataError) -> int:
+    """Return the exit code that stands for `error`."""
+    return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
+
+
+def _refuse(error: PinataError) -> int:
+    print(f"pinata: {text.visible(str(error))}", file=sys.stderr)
+    return exit_code(error)
+
+
+async def _carry_out(given: Namespace, environment: Mapping[str, str]) -> int:
+    command: Callable[[Namespace, Mapping[str, str]], Awaitable[int]] = _COMMANDS[given.command]
+    return await command(given, environment)
+
+
+async def _run(given: Namespace, environment: Mapping[str, str]) -> int:
+    path = Path.cwd() / given.job
+    job = await trio.to_thread.run_sync(_read_job, path)
+    if given.mode is not None and isinstance(job, dict):
+        config = job.get("config")
+        settings = config if isinstance(config, dict) else {}
+        job = {**job, "config": {**settings, "mode": given.mode}}
+    progress = Progress(as_json=given.json)
+    context = app.build_context(environment, Path.cwd(), progress, base=path.resolve().parent)
+    answer = await _interruptible(progress, partial(app.call_tool, context, "pinata_run", job))
+    return _end_run(answer)
+
+
+async def _resume(given: Namespace, environment: Mapping[str, str]) -> int:
+    progress = Progress(as_json=given.json)
+    context = app.build_context(environment, Path.cwd(), progress)
+    answer = await _interruptible(progress, partial(app.resume_run, context, given.run))
+    return _end_run(answer)
+
+
+def _end_run(answer: Answer) -> int:
+    """Print what became of a run; the log is on stdout already."""
+    for line in text.run_lines(answer):
+        print(line, file=sys.stderr)
+    if answer["status"] == "succeeded" and any("artifact" in task for task in answer["tasks"]):
+        print(f"to apply it: pinata integrate {answer['run']}", file=sys.stderr)
+    return _RUN_CODES.get(answer["status"], 1)
+
+
+def _read_job(path: Path) -> object:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_JOB_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > _JOB_LIMIT_BYTES:
+        raise UsageError(f"{path}: is larger than {_JOB_LIMIT_BYTES >> 20} MiB")
+    return decode_json(data, str(path))
+
+
+async def _interruptible(progress: Progress, call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Carry out a call; the first interruption asks its run to end, the second ends the process."""
+    answers: list[Answer] = []
+    failures: list[PinataError] = []
+    app.adopt_orphans()
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_watch_signals, signals, progress, nursery.cancel_scope)
+            try:
+                answers.append(await call())
+            except PinataError as error:
+                failures.append(error)
+            nursery.cancel_scope.cancel()
+    if failures:
+        raise failures[0]
+    if not answers:
+        raise KeyboardInterrupt
+    return answers[0]
+
+
+async def _watch_signals(
+    signals: AsyncIterator[int],
+    progress: Progress,
+    scope: trio.CancelScope,
+) -> None:
+    interrupted = False
+    async for number in signals:
+        name = signal.Signals(number).name
+        if interrupted or not progress.request_cancel(f"interrupted ({name})"):
+            scope.cancel()
+            return
+        interrupted = True
+        print("pinata: cancelling; once more to stop at once", file=sys.stderr)
+
+
+async def _status(given: Namespace, environment: Mapping[str, str]) -> int:
+    arguments = {
+        name: value
+        for name in ("run", "task", "offset", "limit", "detail")
+        if (value := getattr(given, name)) is not None
+    }
+    context = app.build_context(environment, Path.cwd(), Silence())
+    answer = await app.call_tool(context, "pinata_status", arguments)
+    if given.json or given.task is not None:
+        _print_json(answer)
+    else:
+        _print_lines(text.run_lines(answer))
+    return 0
+
+
+async def _integrate(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, Path.cwd(), Silence())
+    call = partial(app.call_tool, context, "pinata_integrate", {"run": given.run})
+    answer = await _interruptible(Progress(as_json=False), call)
+    _print(given, answer, text.integration_lines)
+    return _INTEGRATE_CODES.get(answer["status"], 1)
+
+
+async def _rollback(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, Path.cwd(), Silence())
+    arguments: dict[str, Any] = {"run": given.run} | ({"confirm": True} if given.confirm else {})
+    call = partial(app.call_tool, context, "pinata_rollback", arguments)
+    answer = await _interruptible(Progress(as_json=False), call)
+    _print(given, answer, text.rollback_lines)
+    return 0
+
+
+async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
+    context: Context = app.build_context(environment, Path.cwd(), Silence())
+    await show_log(context, given, print)
+    return 0
+
+
+async def _doctor(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, Path.cwd(), Silence())
+    answer = await examine(context)
+    _print(given, answer, text.doctor_lines)
+    return 0 if answer["ok"] else 1
+
+
+async def _tools(given: Namespace, environment: Mapping[str, str]) -> int:  # noqa: ARG001 - one shape for all commands
+    described = [tool.describe() for tool in app.TOOLS.values()]
+    if given.json:
+        _print_json(described)
+    else:
+        _print_lines(f"{tool['name']}: {tool['description']}" for tool in described)
+    return 0
+
+
+def _print(given: Namespace, answer: Answer, lines: Callable[[Answer], Any]) -> None:
+    if given.json:
+        _print_json(answer)
+    else:
+        _print_lines(lines(answer))
+
+
+def _print_json(answer: object) -> None:
+    print(json.dumps(answer, indent=1, ensure_ascii=False))
+
+
+def _print_lines(lines: Any) -> None:  # noqa: ANN401
+    for line in lines:
+        print(line)
+
+
+_COMMANDS: Mapping[str, Callable[[Namespace, Mapping[str, str]], Awaitable[int]]] = {
+    "run": _run,
+    "resume": _resume,
+    "status": _status,
+    "integrate": _integrate,
+    "rollback": _rollback,
+    "logs": _logs,
+    "doctor": _doctor,
+    "tools": _tools,
+}

@@ -1,0 +1,60 @@
+"""Looks whether pinata can work where it is asked to."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from engine.core.errors import PinataError
+from engine.system import files, locks
+from pinata.work.context import Context
+from pinata.work.places import Places
+from worktrees.discovery import check_writable_run, discover
+from worktrees.hygiene import Repository
+
+
+async def examine(context: Context) -> dict[str, Any]:
+    """Return what was found: `findings` of `what`, `ok` and `says`, and whether all are well."""
+    findings = [_finding("Python", sys.version.split()[0])]
+    try:
+        repository = await discover(context.cwd, context.environment)
+    except PinataError as error:
+        findings.append(_finding("repository", error))
+    else:
+        findings.append(_finding("repository", str(repository.root)))
+        findings.append(await _writers(repository))
+        findings.extend(await _places(context, repository))
+    return {"ok": all(finding["ok"] for finding in findings), "findings": findings}
+
+
+async def _writers(repository: Repository) -> dict[str, Any]:
+    try:
+        await check_writable_run(repository)
+    except PinataError as error:
+        return _finding("builders", error)
+    return _finding("builders", "can start from this checkout")
+
+
+async def _places(context: Context, repository: Repository) -> list[dict[str, Any]]:
+    try:
+        places = Places.of(repository, context.environment)
+        await trio.to_thread.run_sync(files.make_private_dir, places.locks)
+        lock = places.locks / "doctor.lock"
+        async with locks.hold(lock, what="doctor", holder=context.holder):
+            records = _finding("records", f"{places.runs} can be written and locked")
+    except PinataError as error:
+        return [_finding("records", error)]
+    return [records, await trio.to_thread.run_sync(_worktrees, places.state)]
+
+
+def _worktrees(state: Path) -> dict[str, Any]:
+    try:
+        files.make_private_dir(state)
+    except (OSError, PinataError) as error:
+        return _finding("worktrees", error)
+    return _finding("worktrees", f"{state} can be written")
+
+
+def _finding(what: str, says: str | Exception) -> dict[str, Any]:
+    return {"what": what, "ok": not isinstance(says, Exception), "says": str(says)}

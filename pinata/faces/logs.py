@@ -1,0 +1,68 @@
+"""Prints a run's event log, and follows one that still grows."""
+
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+
+import trio
+
+from engine.core.errors import UsageError
+from engine.core.events import RunSettled
+from engine.core.ids import TaskId
+from engine.records.event import Logged, encode_event
+from pinata import app
+from pinata.faces.text import event_line
+from pinata.work.context import Context
+from pinata.work.history import StoredRun
+
+_LOOK_AGAIN_S = 0.25
+
+
+async def show_log(context: Context, given: Namespace, show: Callable[[str], None]) -> None:
+    """Show the events of a run, or of one task of it, oldest first.
+
+    With `--follow`, go on until the run has settled.
+
+    Raises:
+        UsageError: there is no such run, or it has no such task.
+    """
+    seen = 0
+    prefix: str | None = given.run
+    while True:
+        stored = await app.read_stored(context, prefix)
+        if stored is None:
+            raise UsageError("there are no runs yet")
+        prefix = stored.folder.run
+        for line in _lines(stored, stored.events[seen:], given):
+            show(line)
+        seen = len(stored.events)
+        if not given.follow or _has_settled(stored):
+            return
+        # A log of another process tells nobody that it grew.
+        await trio.sleep(_LOOK_AGAIN_S)
+
+
+def _has_settled(stored: StoredRun) -> bool:
+    return bool(stored.events) and isinstance(stored.events[-1].event, RunSettled)
+
+
+def _lines(stored: StoredRun, events: Iterable[Logged], given: Namespace) -> Iterable[str]:
+    agents = {task.id: task.agent for task in stored.spec.tasks}
+    if given.task is not None and given.task not in agents:
+        raise UsageError(f"task '{given.task}' is not a task of this run")
+    for logged in events:
+        if given.task is not None and _task_of(logged) != given.task:
+            continue
+        if given.json:
+            line = encode_event(
+                logged.event, seq=logged.seq, run=stored.folder.run, at_ms=logged.at_ms
+            )
+            yield line.decode().rstrip("\n")
+        elif (shown := event_line(logged.event, agents)) is not None:
+            yield f"{(logged.at_ms - stored.record.started_at_ms) / 1000:8.2f}  {shown}"
+
+
+def _task_of(logged: Logged) -> TaskId | None:
+    attempt = getattr(logged.event, "attempt", None)
+    if attempt is not None:
+        return TaskId(attempt.task)
+    return getattr(logged.event, "task", None)

@@ -1,0 +1,160 @@
+"""Answers and events as lines for a terminal. Pure: values in, text out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agents.transcript import escape
+from engine.core.events import (
+    AttemptSettled,
+    AttemptStarted,
+    AttemptStopping,
+    CancelRequested,
+    CheckEnded,
+    CheckoutChanged,
+    Event,
+    RunDeadlinePassed,
+    RunResumed,
+    RunSettled,
+    RunStarted,
+    ToolStarted,
+)
+from engine.core.ids import TaskId
+
+_MARKS = {"succeeded": "✓", "running": "▸", "queued": "·"}
+_SHORT_ID = 8
+
+
+def visible(text: str) -> str:
+    """Return `text` on one line with every control character shown instead of obeyed.
+
+    What a model or a file says must not move the cursor, recolour the screen or forge a line.
+    """
+    return escape(text).replace("\n", " ").replace("\t", " ")
+
+
+def event_line(event: Event, agents: Mapping[TaskId, str]) -> str | None:
+    """Return the progress line of `event`, None for events that are not worth one.
+
+    Args:
+        event: what happened.
+        agents: task to the name of the agent that works on it.
+    """
+    match event:
+        case RunStarted(task_count=count):
+            return f"run started, {count} task{'' if count == 1 else 's'}"
+        case CancelRequested(reason=reason, task=task):
+            return f"{task or 'run'}: cancel requested: {visible(reason)}"
+        case RunDeadlinePassed(limit_ms=limit_ms):
+            return f"run deadline of {limit_ms} ms passed"
+        case RunResumed(reason=reason):
+            return f"run resumed: {visible(reason)}"
+        case RunSettled(status=status):
+            return f"run {status.value}"
+        case _:
+            return _attempt_line(event, agents)
+
+
+def _attempt_line(event: Event, agents: Mapping[TaskId, str]) -> str | None:
+    match event:
+        case AttemptStarted(attempt=attempt):
+            again = f", attempt {attempt.number}" if attempt.number > 1 else ""
+            return f"{attempt.task}: started ({agents.get(attempt.task, 'agent')}{again})"
+        case ToolStarted(attempt=attempt, tool=tool, summary=summary):
+            return f"{attempt.task}:   {visible(f'{tool} {summary}')}".rstrip()
+        case CheckEnded(attempt=attempt, check=check, passed=passed, reason=reason):
+            end = "passed" if passed else f"failed: {visible(reason or '')}"
+            return f"{attempt.task}:   check {check} {end} ({event.duration_ms} ms)"
+        case AttemptStopping(attempt=attempt, stop=stop):
+            return f"{attempt.task}: stopping: {visible(stop.reason)}"
+        case AttemptSettled(attempt=attempt, outcome=outcome):
+            why = f": {visible(outcome.reason)}" if outcome.reason else ""
+            return f"{attempt.task}: {outcome.status.value}{why}"
+        case CheckoutChanged(attempt=attempt):
+            return f"{attempt.task}: the checkout changed while it was being read"
+        case _:
+            return None
+
+
+def run_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show a run's summary."""
+    if not answer.get("run"):
+        yield answer.get("message", "no runs yet")
+        return
+    counts = ", ".join(f"{n} {status}" for status, n in answer["counts"].items())
+    yield f"run {answer['run'][:_SHORT_ID]} {answer['status']} ({counts})"
+    for task in answer["tasks"]:
+        yield from _task_lines(task)
+    if "nextOffset" in answer:
+        yield f"  … more tasks from --offset {answer['nextOffset']}"
+    yield from notice_lines(answer)
+    if receipt := answer.get("verification"):
+        fresh = receipt.get("freshness", "unknown")
+        yield f"destination: {receipt['status']} ({fresh}, receipt {receipt['id']})"
+    cost = answer.get("costUsd")
+    spent = "unknown cost" if cost is None else f"${cost:.4f}"
+    yield f"{answer['elapsedMs'] / 1000:.1f} s, {answer['tokens']} tokens, {spent}"
+
+
+def _task_lines(task: Mapping[str, Any]) -> Iterator[str]:
+    mark = _MARKS.get(task["status"], "✗")
+    yield f"  {mark} {task['id']} ({task['agent']}) {task['status']}"
+    for key in ("reason", "summary", "brief"):
+        if task.get(key):
+            yield f"      {key}: {visible(task[key])}"
+    if task.get("changedFiles"):
+        yield f"      changed: {', '.join(visible(path) for path in task['changedFiles'])}"
+    if checks := task.get("engineChecks"):
+        parts = [f"{checks['passed']} passed", f"{checks['failed']} failed"]
+        if checks["notRun"]:
+            parts.append(f"{checks['notRun']} not run")
+        yield f"      checks: {', '.join(parts)}"
+    if verdict := task.get("verdict"):
+        review = task["review"]
+        bound = "current" if review["current"] else "stale"
+        yield f"      verdict: {verdict} on {review['target']['task']} ({bound})"
+    for finding in task.get("findings", ()):
+        yield f"      {finding['severity']}: {visible(finding['message'])}"
+    for notice in task.get("notices", ()):
+        yield f"      notice: {visible(notice)}"
+
+
+def notice_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show an answer's notices."""
+    for notice in answer.get("notices", ()):
+        yield f"notice: {visible(notice)}"
+
+
+def integration_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show what an integration did."""
+    yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}"
+    for entry in answer["files"]:
+        yield f"  {entry['status']} {visible(entry['path'])}"
+    yield from _check_lines(answer["checks"])
+    receipt = answer["receipt"]
+    if receipt["status"] == "source_changed":
+        yield "  the checkout changed while the checks ran"
+    if receipt["differingPaths"]:
+        shown = ", ".join(visible(path) for path in receipt["differingPaths"])
+        yield f"  not as approved: {shown}"
+    if receipt.get("noChecksReason"):
+        yield f"  no checks: {visible(receipt['noChecksReason'])}"
+    yield f"  receipt {receipt['id']}"
+
+
+def _check_lines(checks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for check in checks:
+        end = "passed" if check["passed"] else f"failed: {visible(check['reason'] or '')}"
+        yield f"  check {check['id']} {end} ({check['ms']} ms)"
+
+
+def rollback_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show what became of each file."""
+    yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}"
+    for entry in answer["files"]:
+        yield f"  {entry['outcome']} {visible(entry['path'])}"
+
+
+def doctor_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show what was found."""
+    for finding in answer["findings"]:
+        yield f"{'ok' if finding['ok'] else 'NO':>3}  {finding['what']}: {visible(finding['says'])}"

@@ -1,0 +1,68 @@
+"""The tools that change the checkout, under a journal."""
+
+from typing import Annotated, Literal
+
+import trio
+from pydantic import Field
+
+from engine.records.fields import Request
+from engine.store import RunFolder, resolve_run
+from pinata.tools.registry import Answer, Tool
+from pinata.work.context import Context
+from pinata.work.integration import integrate as integrate_run, roll_back
+from worktrees.discovery import discover
+
+_Run = Annotated[str, Field(min_length=1, description="a run's id or the beginning of one")]
+
+
+class IntegrateRequest(Request):
+    """Which run to integrate."""
+
+    run: _Run
+
+
+class RollbackRequest(Request):
+    """Which run to roll back, and that it is meant."""
+
+    run: _Run
+    confirm: Annotated[Literal[True], Field(description="true: it is meant")]
+
+
+async def integrate(context: Context, request: IntegrateRequest) -> Answer:
+    """Apply the approved change of a run and verify it."""
+    return await integrate_run(context, await _find(context, request.run), context.cwd)
+
+
+async def rollback(context: Context, request: RollbackRequest) -> Answer:
+    """Take an integration back."""
+    return await roll_back(context, await _find(context, request.run), context.cwd)
+
+
+async def _find(context: Context, prefix: str) -> RunFolder:
+    repository = await discover(context.cwd, context.environment)
+    return await trio.to_thread.run_sync(resolve_run, repository.common_dir, prefix)
+
+
+INTEGRATE = Tool(
+    name="pinata_integrate",
+    description=(
+        "Apply the approved change of a run to the checkout it was started from and run its "
+        "`integratedChecks` there. Refuses before it writes anything when a task did not succeed, "
+        "a review is missing or stale, or an affected file changed since the run began. Never "
+        "stages or commits. An interrupted integration is completed by calling again."
+    ),
+    request=IntegrateRequest,
+    handler=integrate,
+    changes_state=True,
+)
+ROLLBACK = Tool(
+    name="pinata_rollback",
+    description=(
+        "Return every file that an integration changed to exactly what it was before, uncommitted "
+        "edits included. All or nothing: refuses when HEAD, the index or one of the files changed "
+        "since. Needs `confirm: true`."
+    ),
+    request=RollbackRequest,
+    handler=rollback,
+    changes_state=True,
+)

@@ -1,0 +1,47 @@
+"""What a tool is: a name, a description for models, one request model and one handler."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, TypeAdapter
+
+from engine.records.faults import decode
+from pinata.work.context import Context
+
+Answer = dict[str, Any]
+R = TypeVar("R", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[R]):
+    """One tool of the registry.
+
+    Attributes:
+        description: says to a model when and how to call it, and what it answers.
+        request: its parameters; unknown fields are refused.
+        changes_state: whether it may change anything, which agents must not.
+    """
+
+    name: str
+    description: str
+    request: type[R]
+    handler: Callable[[Context, R], Awaitable[Answer]]
+    changes_state: bool
+
+    async def call(self, context: Context, arguments: object) -> Answer:
+        """Return the handler's answer to what a JSON text holds.
+
+        Raises:
+            UsageError: the arguments do not fit; names the field.
+            PinataError: the call was refused, or failed.
+        """
+        return await self.handler(context, decode(TypeAdapter(self.request), arguments))
+
+    def describe(self) -> Answer:
+        """Return name, description and the JSON schema of the parameters."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": TypeAdapter(self.request).json_schema(),
+        }

@@ -1,0 +1,139 @@
+"""What of a run may go into a checkout: everything succeeded, reviewed as exactly what it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.core.changes import GITLINK_MODE, SYMLINK_MODE, Change, quote_path
+from engine.core.errors import ConflictError, CorruptionError
+from engine.core.fingerprint import artifact_fingerprint, digest
+from engine.core.graph import TaskGraph
+from engine.core.ids import TaskId, TreeId
+from engine.core.outcome import Status
+from engine.core.paths import is_secret_name
+from engine.core.spec import Kind, RunSpec
+from pinata.work.history import StoredRun
+from pinata.work.net import net_changes
+from pinata.work.proving import proofs_digest
+from pinata.work.result import Artifact, SavedResult, changes_of, fingerprint_of
+from pinata.work.review import missing_approval, standings
+from pinata.work.summary import TaskFacts, writers
+from worktrees.hygiene import Repository
+from worktrees.patch import changes_between
+
+
+class NotApprovedError(ConflictError):
+    """Something of the run may not go into a checkout; the message names the first offender."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The approved change of a run.
+
+    Attributes:
+        changes: the net effect, one change per path, sorted by path.
+        evidence_digest: over the writers' fingerprints and the reviews bound to them.
+    """
+
+    changes: tuple[Change, ...]
+    evidence_digest: str
+
+
+async def approved(repository: Repository, stored: StoredRun) -> Approved:
+    """Return what of a run may be integrated.
+
+    Raises:
+        NotApprovedError: a task did not succeed, a review is missing or stale, or a change may
+            never be integrated.
+        CorruptionError: what is recorded of a writer does not agree with itself.
+    """
+    spec, results = stored.spec, stored.results
+    if spec.approval is None or not spec.has_writers:
+        raise NotApprovedError("the run has no task that changes files: nothing to integrate")
+    refuse_unsuccessful(spec, stored.facts)
+    if (missing := missing_approval(spec, results)) is not None:
+        raise NotApprovedError(missing)
+    steps: list[tuple[TaskId, tuple[Change, ...]]] = []
+    for task in TaskGraph.build(spec.tasks).order:
+        if spec.task(task).kind is Kind.WRITER:
+            changes = await _intact(repository, results[task])
+            refuse_never_integrated(task, changes)
+            steps.append((task, changes))
+    return Approved(net_changes(steps), _evidence_digest(spec, results))
+
+
+def refuse_unsuccessful(spec: RunSpec, facts: Mapping[TaskId, TaskFacts]) -> None:
+    """Refuse a run of which some task did not succeed.
+
+    Raises:
+        NotApprovedError: names the first such task in input order, with its status.
+    """
+    for task in spec.tasks:
+        status = facts[task.id].status
+        if status is not Status.SUCCEEDED:
+            raise NotApprovedError(f"task {task.id} is {status.value}: every task must succeed")
+
+
+def refuse_never_integrated(task: TaskId, changes: tuple[Change, ...]) -> None:
+    """Refuse a change to a secret-bearing name, a symbolic link or a submodule.
+
+    Raises:
+        NotApprovedError: names the task and the path.
+    """
+    for change in changes:
+        shown = quote_path(change.path)
+        modes = {change.old_mode, change.new_mode}
+        what = None
+        if is_secret_name(change.path):
+            what = "has a name that bears secrets"
+        elif SYMLINK_MODE in modes:
+            what = "is a symbolic link"
+        elif GITLINK_MODE in modes:
+            what = "is a submodule"
+        if what is not None:
+            raise NotApprovedError(
+                f"task {task}: {shown} {what}: such a change is never integrated; make it by hand"
+            )
+
+
+async def _intact(repository: Repository, result: SavedResult) -> tuple[Change, ...]:
+    """Return a writer's changes, derived once more from the objects that it left.
+
+    Raises:
+        CorruptionError: they are not the recorded ones, or do not have the recorded fingerprint.
+    """
+    artifact = result.artifact
+    if artifact is None or result.submission is None:
+        raise CorruptionError(f"task {result.task} succeeded without a captured change")
+    found = await changes_between(
+        repository, TreeId(artifact.base_tree), TreeId(artifact.result_tree)
+    )
+    if found != changes_of(artifact):
+        raise CorruptionError(f"task {result.task}: its change is not the recorded one")
+    if _recomputed(artifact, result) != fingerprint_of(result):
+        raise CorruptionError(f"task {result.task}: its fingerprint does not fit its evidence")
+    return found
+
+
+def _recomputed(artifact: Artifact, result: SavedResult) -> str:
+    return artifact_fingerprint(
+        TreeId(artifact.base_tree),
+        changes_of(artifact),
+        proofs_digest(result.checks),
+        digest(dict(result.submission or {})),
+    )
+
+
+def _evidence_digest(spec: RunSpec, results: Mapping[TaskId, SavedResult]) -> str:
+    return digest(
+        [
+            {
+                "task": task.id,
+                "fingerprint": fingerprint_of(results[task.id]),
+                "reviews": [
+                    {"task": each.reviewer, "fingerprint": each.fingerprint}
+                    for each in standings(spec, task.id, results)
+                ],
+            }
+            for task in writers(spec)
+        ]
+    )

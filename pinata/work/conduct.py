@@ -1,0 +1,180 @@
+"""Carries a run that this process owns to its end, new or taken over from a dead process."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import trio
+
+from agents.definition import decode_definition
+from engine.core.events import Decision
+from engine.core.graph import TaskGraph
+from engine.core.ids import TaskId
+from engine.core.outcome import AttemptOutcome
+from engine.core.recovery import LOST_REASON, Lost, recover
+from engine.core.state import RunState
+from engine.eventlog import open_event_log
+from engine.records.event import Logged, encode_event
+from engine.scheduler import Inbox, run_graph
+from engine.store import RunFolder
+from engine.system import locks, strays
+from pinata.work.attempts import Attempts
+from pinata.work.context import Context
+from pinata.work.history import StoredRun, read_run, unannounced
+from pinata.work.keeping import Keeper
+from pinata.work.models import choose_models
+from pinata.work.places import Places
+from pinata.work.result import SavedResult, Usage, encode_result
+from pinata.work.run import Run
+from pinata.work.workshop import Workshop
+from worktrees.discovery import discover
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Where a run is taken up: its state so far, and the events to begin with."""
+
+    state: RunState
+    opening: Sequence[Decision]
+
+
+async def conduct(
+    run: Run, *, results: dict[TaskId, SavedResult] | None = None, go_on: Continuation | None = None
+) -> None:
+    """Run all tasks to their end; when this returns, every result is durable and nothing runs.
+
+    Args:
+        run: owned by this process.
+        results: of tasks that settled before.
+        go_on: where a run that was taken over stands; None for a new one.
+
+    Raises:
+        PinataError: the run cannot go on, for example because its folder cannot be written.
+    """
+    workshop = Workshop(run, dict(results or {}), Keeper(run.repository, run.id))
+    await workshop.keeper.adopt()
+    inbox = Inbox()
+    observer = run.context.observer
+
+    def tell(logged: Logged) -> None:
+        line = encode_event(logged.event, seq=logged.seq, run=run.id, at_ms=logged.at_ms)
+        observer.happened(logged.event, line)
+
+    agents = {task.id: task.agent for task in run.spec.tasks}
+    observer.run_opened(run.id, agents, inbox.request_cancel)
+    try:
+        async with open_event_log(
+            run.folder.events_file, run=run.id, clock=run.context.clock, mode=run.spec.config.mode
+        ) as log:
+            log.subscribe(tell)
+            await run_graph(
+                run.graph,
+                Attempts(workshop),
+                log,
+                inbox=inbox,
+                limits=run.spec.config.limits,
+                deadline_at_ms=run.record.deadline_at_ms,
+                clock=run.context.clock,
+                state=None if go_on is None else go_on.state,
+                opening=None if go_on is None else go_on.opening,
+            )
+    finally:
+        with trio.CancelScope(shield=True):
+            await strays.end_marked(run.record.mark)
+
+
+@asynccontextmanager
+async def taken_over(context: Context, folder: RunFolder, root: Path) -> AsyncIterator[StoredRun]:
+    """Own an existing run inside the block, after ending what its dead owner left running.
+
+    Args:
+        context: the caller's.
+        folder: the run's.
+        root: any working tree of the repository.
+
+    Raises:
+        HeldElsewhereError: a live process owns the run.
+        CorruptionError: what is stored of the run is damaged.
+    """
+    repository = await discover(root, context.environment)
+    places = Places.of(repository, context.environment)
+    async with locks.claim(
+        places.run_lock(folder.run), what=f"run {folder.run}", holder=context.holder
+    ):
+        stored = await trio.to_thread.run_sync(read_run, folder)
+        await strays.end_marked(stored.record.mark)
+        yield stored
+
+
+async def resume(context: Context, stored: StoredRun) -> None:
+    """Close what a dead owner left open and carry the rest of the run to its end.
+
+    An attempt that was running is cancelled, unless its result was already saved: then it counts.
+
+    Raises:
+        PinataError: the run cannot go on here; nothing was recorded.
+    """
+    graph = TaskGraph.build(stored.spec.tasks)
+    found = recover(
+        graph,
+        (logged.event for logged in stored.events),
+        reason=f"taken over by {context.holder}",
+    )
+    if found.state.settled is not None:
+        return
+    run = await _reopened(context, stored, graph)
+    results = stored.results
+    lost = [await _settle_lost(run, results, each) for each in found.lost]
+    found = replace(found, lost=tuple(lost))
+    opening = found.events([each.outcome.result_digest for each in lost])
+    await conduct(run, results=results, go_on=Continuation(found.state, opening))
+
+
+async def _settle_lost(run: Run, results: dict[TaskId, SavedResult], lost: Lost) -> Lost:
+    """Return the outcome of an attempt whose process died, its result being durable.
+
+    Args:
+        run: taken over by this process.
+        results: gets the attempt's result.
+        lost: what the log says about it.
+    """
+    saved = await trio.to_thread.run_sync(unannounced, run.folder, lost.attempt)
+    if saved is None or lost.outcome.reason != LOST_REASON:
+        saved = SavedResult(
+            task=lost.attempt.task,
+            agent=run.spec.task(lost.attempt.task).agent,
+            attempt=lost.attempt.number,
+            status=lost.outcome.status,
+            reason=lost.outcome.reason,
+            usage=Usage(cost_usd=lost.outcome.cost_usd),
+        )
+    digest = await trio.to_thread.run_sync(
+        run.folder.save_result, lost.attempt, encode_result(saved)
+    )
+    results[lost.attempt.task] = saved
+    outcome = AttemptOutcome(
+        status=saved.status,
+        reason=saved.reason,
+        stage=saved.stage,
+        result_digest=digest,
+        cost_usd=saved.usage.cost_usd or 0.0,
+    )
+    return replace(lost, outcome=outcome)
+
+
+async def _reopened(context: Context, stored: StoredRun, graph: TaskGraph) -> Run:
+    record = stored.record
+    found = await discover(Path(record.root), context.environment)
+    definitions = {name: decode_definition(one) for name, one in record.definitions.items()}
+    return Run(
+        context=context,
+        record=record,
+        spec=stored.spec,
+        graph=graph,
+        places=Places.of(found, context.environment),
+        folder=stored.folder,
+        repository=replace(found, mark=f"{record.mark}/git"),
+        definitions=definitions,
+        models=await choose_models(stored.spec, definitions, Path(record.started_in)),
+    )

@@ -1,0 +1,61 @@
+"""What a tool call works with: the caller's surroundings, handed in and never looked up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from engine.core.events import Event
+from engine.core.ids import RunId, TaskId
+from engine.system.clock import Clock
+
+
+class Cancel(Protocol):
+    """Asks a run to end."""
+
+    def __call__(self, reason: str) -> None:
+        """Ask for the end, once or more often; returns at once."""
+        ...
+
+
+class Observer(Protocol):
+    """What a face wants to hear while a run works. A failing observer is the face's own affair."""
+
+    def run_opened(self, run: RunId, agents: Mapping[TaskId, str], cancel: Cancel) -> None:
+        """The run is about to work; `agents` says which agent has which task."""
+        ...
+
+    def happened(self, event: Event, line: bytes) -> None:
+        """An event was written; `line` is its JSON line, newline included."""
+        ...
+
+
+class Silence:
+    """An observer that does not care."""
+
+    def run_opened(self, run: RunId, agents: Mapping[TaskId, str], cancel: Cancel) -> None:
+        """Do nothing."""
+
+    def happened(self, event: Event, line: bytes) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The caller's surroundings.
+
+    Attributes:
+        environment: the caller's whole environment; what a child sees of it is decided elsewhere.
+        shell: the program that reads shell scripts, with `-c` before the text.
+        cwd: where the caller stands.
+        base: what a relative `cwd` of a request starts from: a job file's folder, else `cwd`.
+        holder: who we are, for the message that others get while we hold a lock.
+    """
+
+    environment: Mapping[str, str]
+    shell: str
+    cwd: Path
+    base: Path
+    clock: Clock
+    holder: str
+    observer: Observer

@@ -1,0 +1,160 @@
+"""Makes a run out of a request: what can be refused is refused before anything exists."""
+
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import trio
+
+from agents.definition import Definition, encode_definition
+from engine.core.changes import quote_path
+from engine.core.errors import UsageError
+from engine.core.graph import TaskGraph
+from engine.core.ids import CommitId, TaskId
+from engine.core.spec import Kind, ReviewBase, ReviewPr, RunSpec
+from engine.records.run import RunRecordV1, encode_run
+from engine.records.spec import encode_spec
+from engine.store import RunFolder
+from engine.system import files, locks
+from engine.system.case import folds_case
+from pinata.work.context import Context
+from pinata.work.models import ChosenModel, choose_models
+from pinata.work.places import Places
+from pinata.work.run import Run
+from worktrees import refs
+from worktrees.discovery import check_writable_run, discover
+from worktrees.entries import check_entries
+from worktrees.hygiene import Repository
+from worktrees.snapshot import take_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What the record says about the checkout."""
+
+    head: CommitId | None = None
+    base_commit: str | None = None
+    base_tree: str | None = None
+    uncommitted: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def new_run(
+    context: Context, spec: RunSpec, definitions: Mapping[str, Definition]
+) -> AsyncIterator[Run]:
+    """Create a run and own it inside the block.
+
+    Its record is durable before the block is entered. A refusal leaves nothing behind.
+
+    Raises:
+        PinataError: the request cannot be carried out here; says why.
+    """
+    used = {task.agent: definitions[task.agent] for task in spec.tasks}
+    started_in = context.cwd if spec.cwd is None else context.base / spec.cwd
+    found = await discover(started_in, context.environment)
+    places = Places.of(found, context.environment)
+    _refuse_unsupported(spec)
+    notices = await _check_checkout(found, spec)
+    models = await choose_models(spec, used, started_in)
+    await trio.to_thread.run_sync(files.make_private_dir, places.locks)
+    folder = await trio.to_thread.run_sync(RunFolder.create, found.common_dir)
+    async with locks.claim(
+        places.run_lock(folder.run), what=f"run {folder.run}", holder=context.holder
+    ):
+        try:
+            start = await _start(found, spec, folder)
+            fold = await trio.to_thread.run_sync(folds_case, found.root, ".git")
+            now_ms = context.clock.now_ms()
+            record = RunRecordV1(
+                run=folder.run,
+                root=str(found.root),
+                started_in=str(started_in),
+                started_at_ms=now_ms,
+                deadline_at_ms=now_ms + spec.config.limits.job_ms,
+                head=start.head,
+                base_commit=start.base_commit,
+                base_tree=start.base_tree,
+                uncommitted=list(start.uncommitted),
+                fold_case=fold,
+                definitions={name: encode_definition(one) for name, one in used.items()},
+                mark=secrets.token_hex(16),
+                notices=[*spec.notices, *notices, *start.notes, *_passed_over(models)],
+                spec=encode_spec(spec),
+            )
+            await trio.to_thread.run_sync(
+                lambda: files.replace_file(folder.run_file, encode_run(record), fault="run.record")
+            )
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await _discard(found, folder)
+            raise
+        yield Run(
+            context=context,
+            record=record,
+            spec=spec,
+            graph=TaskGraph.build(spec.tasks),
+            places=places,
+            folder=folder,
+            repository=replace(found, mark=f"{record.mark}/git"),
+            definitions=used,
+            models=models,
+        )
+
+
+def _refuse_unsupported(spec: RunSpec) -> None:
+    """Refuse what this release validates but cannot carry out yet."""
+    if spec.background or spec.survive:
+        raise UsageError(
+            "background: a run outlives its caller only in a session's host; leave it out here"
+        )
+    for task in spec.tasks:
+        if isinstance(task.target, ReviewBase | ReviewPr):
+            field = "reviewBase" if isinstance(task.target, ReviewBase) else "reviewPr"
+            raise UsageError(
+                f"task {task.id}: {field}: only reviewOf is available; review a builder's change"
+            )
+
+
+async def _check_checkout(repository: Repository, spec: RunSpec) -> tuple[str, ...]:
+    owned = [(task.id, task.ownership) for task in spec.tasks if task.kind is Kind.WRITER]
+    if not owned:
+        return ()
+    await check_writable_run(repository)
+    return await check_entries(repository, owned)
+
+
+async def _start(repository: Repository, spec: RunSpec, folder: RunFolder) -> _Start:
+    if not spec.has_writers:
+        return _Start(await refs.head(repository))
+    snapshot = await take_snapshot(
+        repository,
+        folder.run,
+        folder.scratch,
+        include_uncommitted=spec.config.include_uncommitted,
+    )
+    return _Start(
+        head=snapshot.head,
+        base_commit=snapshot.commit,
+        base_tree=snapshot.tree,
+        uncommitted=tuple(quote_path(path) for path in snapshot.uncommitted),
+        notes=snapshot.notes,
+    )
+
+
+def _passed_over(models: Mapping[TaskId, ChosenModel]) -> list[str]:
+    return [
+        f"task {task}: uses {model.name}, passed over: {'; '.join(model.passed_over)}"
+        for task, model in models.items()
+        if model.passed_over
+    ]
+
+
+async def _discard(repository: Repository, folder: RunFolder) -> None:
+    """Remove what an unfinished creation made."""
+    await refs.delete_refs(
+        repository, await refs.list_refs(repository, refs.run_prefix(folder.run))
+    )
+    await trio.to_thread.run_sync(shutil.rmtree, folder.path)

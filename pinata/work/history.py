@@ -1,0 +1,111 @@
+"""A run as it lies on disk: anyone may read it, at any time, and nothing is written."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.errors import CorruptionError
+from engine.core.ids import AttemptId, TaskId
+from engine.core.outcome import Status
+from engine.core.spec import RunSpec
+from engine.core.view import RunView, TaskView
+from engine.eventlog import replay
+from engine.records.event import Logged
+from engine.records.run import RunRecordV1, decode_run
+from engine.store import RunFolder, list_runs, resolve_run
+from engine.system import files
+from pinata.work.result import SavedResult, decode_result
+from pinata.work.summary import TaskFacts
+
+_RECORD_LIMIT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """Everything that is stored of a run, at the moment it was read.
+
+    Attributes:
+        events: the whole log, without a torn last line.
+        facts: of every task, in input order.
+    """
+
+    folder: RunFolder
+    record: RunRecordV1
+    spec: RunSpec
+    events: tuple[Logged, ...]
+    view: RunView
+    facts: dict[TaskId, TaskFacts]
+
+    @property
+    def results(self) -> dict[TaskId, SavedResult]:
+        """The saved result of the newest attempt of each task that has one."""
+        return {id_: fact.result for id_, fact in self.facts.items() if fact.result is not None}
+
+
+def read_record(folder: RunFolder) -> RunRecordV1:
+    """Return the record of the run in `folder`; blocks.
+
+    Raises:
+        CorruptionError: it is missing or damaged, or belongs to another run.
+    """
+    try:
+        data = files.read_regular(folder.run_file, _RECORD_LIMIT_BYTES)
+    except FileNotFoundError as error:
+        raise CorruptionError(f"{folder.run_file} is missing") from error
+    record = decode_run(data, str(folder.run_file))
+    if record.id != folder.run:
+        raise CorruptionError(f"{folder.run_file} is the record of another run, {record.id}")
+    return record
+
+
+def read_run(folder: RunFolder) -> StoredRun:
+    """Return all that is stored of the run in `folder`; blocks.
+
+    Raises:
+        CorruptionError: something is damaged; names the file.
+    """
+    record = read_record(folder)
+    spec = record.request()
+    events = tuple(replay(folder.events_file, folder.run))
+    view = RunView()
+    for logged in events:
+        view.apply(*logged)
+    facts = {task.id: _facts(folder, view.tasks.get(task.id), task.id) for task in spec.tasks}
+    return StoredRun(folder, record, spec, events, view, facts)
+
+
+def find_run(common_dir: Path, prefix: str | None) -> RunFolder | None:
+    """Return the run that `prefix` names, or without one the run that started last; blocks.
+
+    Raises:
+        UsageError: no run has such an id, or several do.
+        CorruptionError: a record that had to be read is damaged.
+    """
+    if prefix is not None:
+        return resolve_run(common_dir, prefix)
+    folders = [resolve_run(common_dir, run) for run in list_runs(common_dir)]
+    return max(folders, key=lambda folder: read_record(folder).started_at_ms, default=None)
+
+
+def _facts(folder: RunFolder, view: TaskView | None, task: TaskId) -> TaskFacts:
+    if view is None:
+        return TaskFacts(Status.QUEUED, None, None)
+    result = None
+    if view.status.is_final and view.digest is not None:
+        attempt = AttemptId(task, view.settled_attempt or 0)
+        data = folder.read_result(attempt, view.digest)
+        result = decode_result(data, str(folder.attempt_result_file(attempt)))
+    return TaskFacts(view.status, view.reason, result)
+
+
+def unannounced(folder: RunFolder, attempt: AttemptId) -> SavedResult | None:
+    """Return the result of an attempt whose process died between saving and announcing it; blocks.
+
+    Raises:
+        CorruptionError: there is one and it is damaged.
+    """
+    path = folder.attempt_result_file(attempt)
+    try:
+        data = files.read_regular(path, _RECORD_LIMIT_BYTES)
+    except FileNotFoundError:
+        return None
+    return decode_result(data, str(path))

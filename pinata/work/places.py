@@ -1,0 +1,69 @@
+"""Where a repository's runs, locks and worktrees lie."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.errors import UsageError
+from engine.core.ids import RunId, TaskId
+from engine.store import runs_dir
+from worktrees.hygiene import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders that belong to one repository.
+
+    Attributes:
+        common: Git's common folder, shared by all linked worktrees of the repository.
+        state: the user's state folder; worktrees lie below it, outside the checkout and `.git`.
+    """
+
+    common: Path
+    state: Path
+
+    @classmethod
+    def of(cls, repository: Repository, environment: Mapping[str, str]) -> "Places":
+        """Return the places of `repository` for the user that `environment` describes.
+
+        Raises:
+            UsageError: the environment names no home folder.
+        """
+        state = environment.get("XDG_STATE_HOME")
+        if not state or not Path(state).is_absolute():
+            home = environment.get("HOME")
+            if not home:
+                raise UsageError("neither XDG_STATE_HOME nor HOME is set: set one of them")
+            state = str(Path(home) / ".local" / "state")
+        return cls(repository.common_dir, Path(state) / "pinata")
+
+    @property
+    def runs(self) -> Path:
+        """The folder that holds a folder for each run."""
+        return runs_dir(self.common)
+
+    @property
+    def locks(self) -> Path:
+        """Lock files; they lie outside what they protect and are never removed."""
+        return self.runs / "locks"
+
+    def worktree(self, run: RunId, task: TaskId) -> Path:
+        """Where the writer `task` of `run` works."""
+        name = hashlib.sha256(os.fsencode(self.common)).hexdigest()[:16]
+        return self.state / "worktrees" / name / run / task
+
+    def run_lock(self, run: RunId) -> Path:
+        """Held by the process that owns the run."""
+        return self.locks / f"run-{run}.lock"
+
+    @property
+    def worktree_lock(self) -> Path:
+        """Held while a worktree of the repository is being created or removed."""
+        return self.locks / "worktrees.lock"
+
+    @property
+    def checkout_lock(self) -> Path:
+        """Held while a destination of the repository is changed or verified."""
+        return self.locks / "checkout.lock"

@@ -1,0 +1,230 @@
+"""Answers about a run: whole-run counts and pages of task summaries, small enough to be read.
+
+Everything is a function of the run's record, its saved results and the view of its events, so the
+answer is the same whoever asks and whether the run is live or long settled.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.core.errors import UsageError
+from engine.core.ids import Fingerprint, TaskId
+from engine.core.outcome import Status
+from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
+from pinata.work.result import Artifact, SavedResult
+from pinata.work.review import standings
+
+PAGE_TASKS = 64
+PAGE_BYTES = 32 * 1024
+BRIEF_BYTES = 8 * 1024
+# A shortened task keeps room for its neighbours' braces and commas.
+_SHORT_BYTES = PAGE_BYTES - 512
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """What is known of one task apart from its request.
+
+    Attributes:
+        result: the saved result of the newest attempt, once there is one.
+    """
+
+    status: Status
+    reason: str | None
+    result: SavedResult | None
+
+
+def status_counts(facts: Mapping[TaskId, TaskFacts]) -> dict[str, int]:
+    """Return how many tasks have each status that occurs, in the order statuses are declared."""
+    found = Counter(fact.status for fact in facts.values())
+    return {status.value: found[status] for status in Status if found[status]}
+
+
+def check_page(offset: int, limit: int) -> None:
+    """Refuse a page that cannot be meant.
+
+    Raises:
+        UsageError: `offset` is negative, or `limit` is not 1 to 64.
+    """
+    if offset < 0:
+        raise UsageError(f"offset: {offset} is negative: use 0 or more")
+    if not 1 <= limit <= PAGE_TASKS:
+        raise UsageError(f"limit: {limit} is out of range: use 1 to {PAGE_TASKS}")
+
+
+def page(
+    spec: RunSpec, facts: Mapping[TaskId, TaskFacts], *, offset: int = 0, limit: int = PAGE_TASKS
+) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the task summaries from `offset` on, and the offset of the next page if there is one.
+
+    A page ends at `limit` tasks or before the task that would take it over 32 KiB of UTF-8; it
+    holds at least one task, shortened if that one alone is over.
+    """
+    check_page(offset, limit)
+    results = {id_: fact.result for id_, fact in facts.items() if fact.result is not None}
+    out: list[dict[str, Any]] = []
+    used, at = 0, offset
+    for task in spec.tasks[offset : offset + limit]:
+        summary = task_summary(spec, task, facts[task.id], results)
+        size = _size(summary)
+        if size > _SHORT_BYTES:
+            summary = _shortened(summary)
+            size = _size(summary)
+        if out and used + size > PAGE_BYTES:
+            break
+        out.append(summary)
+        used += size
+        at += 1
+    return out, at if at < len(spec.tasks) and offset < len(spec.tasks) else None
+
+
+def task_summary(
+    spec: RunSpec, task: TaskSpec, fact: TaskFacts, results: Mapping[TaskId, SavedResult]
+) -> dict[str, Any]:
+    """Return the summary of one task; keys that would say nothing are left out."""
+    out: dict[str, Any] = {"id": task.id, "agent": task.agent, "status": fact.status.value}
+    result = fact.result
+    submission = result.submission if result is not None and result.submission is not None else {}
+    out["summary"] = submission.get("summary") or ""
+    if fact.status.is_final and fact.status is not Status.SUCCEEDED:
+        out["reason"] = fact.reason or "no reason was recorded"
+    if result is None:
+        return out
+    out |= _said(submission, out)
+    out |= _found(spec, task, result, results)
+    if result.notices:
+        out["notices"] = list(result.notices)
+    return out
+
+
+def _said(submission: Mapping[str, Any], out: dict[str, Any]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    if submission.get("brief"):
+        brief = str(submission["brief"])
+        said["brief"] = cut_text(brief, BRIEF_BYTES)
+        if said["brief"] != brief:
+            out["truncated"] = True
+    for key in ("findings", "blockers", "sources"):
+        if submission.get(key):
+            said[key] = submission[key]
+    return said
+
+
+def _found(
+    spec: RunSpec, task: TaskSpec, result: SavedResult, results: Mapping[TaskId, SavedResult]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if result.artifact is not None:
+        found["changedFiles"] = [change.path for change in result.artifact.changes]
+        found["artifact"] = artifact_answer(result.attempt, result.artifact)
+    if result.checks or result.not_run:
+        passed = sum(proof.passed for proof in result.checks)
+        found["engineChecks"] = {
+            "passed": passed,
+            "failed": len(result.checks) - passed,
+            "notRun": len(result.not_run),
+        }
+    if result.review is not None and isinstance(task.target, ReviewOf):
+        said = result.review.verdict
+        verdict = None if said is None else said.value
+        if verdict is not None:
+            found["verdict"] = verdict
+        found["review"] = {
+            "target": {"task": result.review.task},
+            "fingerprint": result.review.fingerprint,
+            "scope": result.review.scope,
+            "verdict": verdict,
+            "current": any(
+                standing.reviewer == task.id and standing.current
+                for standing in standings(spec, task.target.task, results)
+            ),
+        }
+    usage = result.usage
+    found["usage"] = {
+        "turns": usage.turns,
+        "toolCalls": usage.tool_calls,
+        "tokens": usage.input_tokens + usage.output_tokens,
+        "costUsd": usage.cost_usd,
+    }
+    return found
+
+
+def artifact_answer(attempt: int, artifact: Artifact) -> dict[str, Any]:
+    """Return the compact form of an artifact: which trees it lies between and its fingerprint."""
+    out: dict[str, Any] = {
+        "attempt": attempt,
+        "base": {"commit": artifact.base_commit, "tree": artifact.base_tree},
+        "result": {"tree": artifact.result_tree},
+    }
+    if artifact.fingerprint is not None:
+        out["fingerprint"] = Fingerprint(artifact.fingerprint)
+    return out
+
+
+def totals(results: Sequence[SavedResult]) -> tuple[float | None, int]:
+    """Return the dollars (None when any price is unknown) and tokens of all `results`."""
+    cost: float | None = 0.0
+    tokens = 0
+    for result in results:
+        used = result.usage
+        tokens += used.input_tokens + used.output_tokens
+        cost = None if cost is None or used.cost_usd is None else cost + used.cost_usd
+    return cost, tokens
+
+
+def writers(spec: RunSpec) -> tuple[TaskSpec, ...]:
+    """Return the tasks that change files, in input order."""
+    return tuple(task for task in spec.tasks if task.kind is Kind.WRITER)
+
+
+def cut_text(text: str, limit_bytes: int) -> str:
+    """Return `text`, cut to at most `limit_bytes` of UTF-8 without splitting a character."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit_bytes:
+        return text
+    return data[: limit_bytes - 3].decode("utf-8", "ignore") + "…"
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) + 2
+
+
+def _shortened(summary: dict[str, Any]) -> dict[str, Any]:
+    """Shorten the largest parts first until the task fits a page by itself."""
+    out = dict(summary, truncated=True)
+    for key in sorted(
+        (
+            "brief",
+            "findings",
+            "sources",
+            "blockers",
+            "changedFiles",
+            "notices",
+            "summary",
+            "reason",
+        ),
+        key=lambda k: -_size(out.get(k)),
+    ):
+        if _size(out) <= _SHORT_BYTES:
+            break
+        value = out.get(key)
+        spare = max(256, _SHORT_BYTES - (_size(out) - _size(value)))
+        if isinstance(value, str):
+            out[key] = cut_text(value, spare // 2)
+        elif isinstance(value, list):
+            out[key] = _leading(value, spare)
+    return out
+
+
+def _leading(items: list[Any], limit_bytes: int) -> list[Any]:
+    kept: list[Any] = []
+    used = 2
+    for item in items:
+        used += _size(item)
+        if used > limit_bytes:
+            break
+        kept.append(item)
+    return kept

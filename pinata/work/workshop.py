@@ -1,0 +1,78 @@
+"""What all attempts of a run share while it works."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from engine.core.environment import child_environment
+from engine.core.errors import ExternalError
+from engine.core.ids import AttemptId, TaskId
+from engine.core.spec import Kind
+from pinata.work.keeping import Keeper
+from pinata.work.result import SavedResult
+from pinata.work.run import Run
+from worktrees.hygiene import Repository
+
+
+@dataclass(slots=True)
+class Workshop:
+    """The run's hands: its settled results, its worktrees, its refs, its children's environment.
+
+    Attributes:
+        results: of every task that has settled; written by the executor alone.
+        worktrees: of the writers that this process started.
+        checkout_turn: held while something measures or must not see the checkout change.
+    """
+
+    run: Run
+    results: dict[TaskId, SavedResult]
+    keeper: Keeper
+    worktrees: dict[TaskId, Repository] = field(default_factory=dict)
+    checkout_turn: trio.Lock = field(default_factory=trio.Lock)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What checks and agents' shells see."""
+        return child_environment(self.run.context.environment, self.run.spec.config.pass_env)
+
+    @property
+    def scratch(self) -> Path:
+        """A folder for private indexes."""
+        return self.run.folder.scratch
+
+    @property
+    def shell(self) -> str:
+        """The program that reads the text of setup and of an agent's `bash`."""
+        return self.run.context.shell
+
+    def mark(self, attempt: AttemptId) -> str:
+        """Return what the processes of an attempt carry."""
+        return f"{self.run.record.mark}/{attempt}"
+
+    def writers_before(self, task: TaskId) -> tuple[TaskId, ...]:
+        """Return the writers among the ancestors of `task`, predecessors before dependents."""
+        above = self.run.graph.ancestors(task)
+        kinds = {spec.id: spec.kind for spec in self.run.spec.tasks}
+        return tuple(
+            name for name in self.run.graph.order if name in above and kinds[name] is Kind.WRITER
+        )
+
+
+async def in_thread(work: Callable[[], object], doing: str) -> None:
+    """Do something that blocks and may meet a full or broken disk.
+
+    Raises:
+        ExternalError: it did; the message begins with `doing`.
+    """
+    try:
+        await trio.to_thread.run_sync(work)
+    except OSError as error:
+        raise ExternalError(f"{doing}: {error.strerror or error}") from error
+
+
+def new_entry_id() -> str:
+    """Return an id for an entry of a conversation."""
+    return secrets.token_hex(4)
