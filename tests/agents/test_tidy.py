@@ -69,7 +69,7 @@ def test_arguments_that_are_not_json_are_a_fault(arguments: object, fault: str) 
 
 def test_arguments_nested_too_deeply_are_a_fault() -> None:
     deep: object = 1
-    for _ in range(100_000):
+    for _ in range(5_000):
         deep = [deep]
     tidied = tidy_call(ToolCall("a", "read", {"a": deep}), set(), 1)
     assert tidied.fault is not None
