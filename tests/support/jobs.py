@@ -48,7 +48,12 @@ def refusal(data: object, *, fold_case: bool = False) -> str:
     """Return the sentence that refuses `data`, which must be one that a person can read."""
     with pytest.raises(UsageError) as caught:
         decode_job(data, KINDS, fold_case=fold_case)
-    sentence = str(caught.value)
+    return readable(caught.value)
+
+
+def readable(error: UsageError) -> str:
+    """Return the error's text, which must be a short sentence of our own."""
+    sentence = str(error)
     assert "\n" not in sentence
     assert "pydantic" not in sentence
     assert sentence[-1] != "."

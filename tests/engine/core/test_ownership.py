@@ -94,6 +94,12 @@ def test_the_later_task_is_blamed_also_when_it_owns_the_folder() -> None:
     assert (caught.value.first, caught.value.second) == (("a", "src/x.ts"), ("b", "src"))
 
 
+def test_of_several_folders_the_nearest_is_named() -> None:
+    with pytest.raises(OwnershipOverlapError) as caught:
+        check(writer("a", owns=("src", "src/x")), writer("b", owns=("src/x/y",)))
+    assert caught.value.first == ("a", "src/x")
+
+
 def test_of_several_overlaps_the_one_whose_later_task_comes_first_is_named() -> None:
     with pytest.raises(OwnershipOverlapError) as caught:
         check(

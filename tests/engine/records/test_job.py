@@ -13,6 +13,7 @@ from tests.support.jobs import (
     check,
     check_spec,
     job,
+    readable,
     refusal,
     reviewer,
     scout,
@@ -230,6 +231,7 @@ def test_hostile_calls_are_refused_in_a_short_sentence(data: object) -> None:
     assert refusal(data).isprintable()
 
 
+@pytest.mark.slow
 def test_a_run_as_large_as_can_be_is_taken() -> None:
     """The writers form one chain, share one folder and own fifty paths each."""
     owned = [f"src/{at}" for at in range(50)]
@@ -250,15 +252,16 @@ junk = st.recursive(
 task_fields = st.sampled_from([*JobRequest.model_json_schema()["properties"], "id", "agent"])
 
 
+@pytest.mark.slow
 @given(junk, task_fields, junk)
 def test_whatever_is_sent_is_taken_or_refused_in_a_sentence(
     whole: object, field: str, value: object
 ) -> None:
-    for data in (whole, job(scout()) | {field: value}, job(scout() | {field: value})):
+    for data in (whole, job(scout(), **{field: value}), job(scout() | {field: value})):
         try:
             decode_job(data, KINDS)
-        except UsageError:
-            refusal(data)
+        except UsageError as error:
+            readable(error)
 
 
 def test_the_schema_describes_tasks_checks_and_settings_in_full() -> None:
