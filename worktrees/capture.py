@@ -4,12 +4,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import trio
-
 from engine.core.changes import GITLINK_MODE, Change, quote_path
 from engine.core.ids import CommitId, TreeId
 from worktrees.contents import content_tree, private_index
 from worktrees.hygiene import Repository, git
+from worktrees.machine import in_thread
 from worktrees.patch import changes_between
 
 # A writer may forge a file's size and modification time, but not these.
@@ -56,7 +55,7 @@ async def capture(worktree: Repository, base: TreeId, seed_index: Path, scratch:
         GitError: a file or folder cannot be read, or a filter failed.
     """
     async with private_index(scratch, seed_index) as index:
-        if not await trio.to_thread.run_sync(index.exists):
+        if not await in_thread(index.exists):
             await git(worktree, "read-tree", base, index=index)
         inhabited = await _inhabited_submodules(worktree, index)
         content = await content_tree(
@@ -80,7 +79,7 @@ async def _inhabited_submodules(worktree: Repository, index: Path) -> tuple[byte
 
     Git's status does not look into such a folder.
     """
-    if not await trio.to_thread.run_sync(lambda: _GITLINK_IN_INDEX in index.read_bytes()):
+    if not await in_thread(lambda: _GITLINK_IN_INDEX in index.read_bytes()):
         return ()
     listing = await git(worktree, "ls-files", "--stage", "-z", index=index)
     links = [
@@ -88,7 +87,7 @@ async def _inhabited_submodules(worktree: Repository, index: Path) -> tuple[byte
         for record in listing.split(b"\0")
         if record.startswith(GITLINK_MODE.encode("ascii"))
     ]
-    return await trio.to_thread.run_sync(_inhabited, worktree.root, links)
+    return await in_thread(_inhabited, worktree.root, links)
 
 
 def _inhabited(root: Path, links: list[bytes]) -> tuple[bytes, ...]:

@@ -18,6 +18,7 @@ from engine.core.changes import quote_path
 from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, TreeId
 from worktrees.hygiene import Repository, git
+from worktrees.machine import in_thread
 from worktrees.objects import read_commit_tree
 
 _STATUS = (
@@ -136,12 +137,12 @@ async def private_index(scratch: Path, seed: Path | None) -> AsyncIterator[Path]
         scratch: an existing folder that belongs to the engine.
         seed: an index to begin with. When it is None or does not exist, the index is empty.
     """
-    folder = await trio.to_thread.run_sync(_seeded_folder, scratch, seed)
+    folder = await in_thread(_seeded_folder, scratch, seed)
     try:
         yield folder / "index"
     finally:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+            await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def _seeded_folder(scratch: Path, seed: Path | None) -> Path:
@@ -176,7 +177,7 @@ async def read_status(repo: Repository, index: Path, settings: Sequence[str] = (
     """
     options = [part for setting in settings for part in ("-c", setting)]
     out = await git(repo, *options, *_STATUS, index=index)
-    return await trio.to_thread.run_sync(decode_status, out)
+    return await in_thread(decode_status, out)
 
 
 def decode_status(out: bytes) -> StatusReading:
@@ -230,7 +231,7 @@ async def content_tree(
     reading = await read_status(repo, index, settings)
     if refuse_unmerged and reading.unmerged:
         raise UnmergedPathsError(reading.unmerged)
-    edits = await trio.to_thread.run_sync(_edits, repo, reading)
+    edits = await in_thread(_edits, repo, reading)
     await _edit_index(repo, index, edits)
     staged = any(entry.staged not in ".?" for entry in reading.entries)
     if reading.head is not None and not (staged or edits.gone or edits.put):

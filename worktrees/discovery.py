@@ -9,12 +9,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import trio
-
 from engine.core.errors import ConflictError, ExternalError, UsageError
 from engine.system.process import ProcessExit
 from worktrees.contents import UnmergedPathsError
 from worktrees.hygiene import GitError, Repository, git, git_environment, run_git
+from worktrees.machine import in_thread
 
 # The oldest Git that takes `cat-file -z` and `merge-tree --write-tree`, and the oldest line of
 # releases in which all of this was tried.
@@ -45,7 +44,7 @@ async def discover(path: Path, env: Mapping[str, str], mark: str | None = None) 
         ConflictError: the repository is of a form that is not supported, or Git refuses it.
         ExternalError: Git is missing or too old.
     """
-    if not await trio.to_thread.run_sync(path.is_dir):
+    if not await in_thread(path.is_dir):
         raise UsageError(f"{path} is not a folder")
     version = await _git_version(path, env, mark)
     if version < _OLDEST_GIT:

@@ -1,8 +1,7 @@
 """Which files a working tree has, as far as Git is concerned."""
 
-import trio
-
 from worktrees.hygiene import Repository, git
+from worktrees.machine import in_thread
 
 
 async def list_files(repo: Repository) -> tuple[bytes, ...]:
@@ -14,7 +13,7 @@ async def list_files(repo: Repository) -> tuple[bytes, ...]:
     # Without the letter in front, an untracked name with a tab could be read as a tracked one.
     options = ("-z", "-t", "--stage", "--cached", "--others", "--exclude-standard")
     out = await git(repo, "ls-files", *options, index=repo.index)
-    return await trio.to_thread.run_sync(_decode, out)
+    return await in_thread(_decode, out)
 
 
 def _decode(out: bytes) -> tuple[bytes, ...]:

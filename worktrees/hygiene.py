@@ -12,6 +12,7 @@ import trio
 
 from engine.core.errors import ExternalError
 from engine.system.process import Captured, ProcessExit, ProcessSpec, ToFiles, run
+from worktrees.machine import in_thread
 
 # What a call takes over from its caller. No GIT_* variable is among them: a hook that starts
 # pinata exports GIT_DIR and GIT_INDEX_FILE, which name another repository than the one meant.
@@ -169,11 +170,11 @@ async def git_to_file(repo: Repository, *arguments: str | bytes, target: Path) -
     try:
         ended = await run_git(*arguments, cwd=repo.root, env=env, mark=repo.mark, output=files)
         if ended.code != 0:
-            stderr = await trio.to_thread.run_sync(complaints.read_bytes)
+            stderr = await in_thread(complaints.read_bytes)
             raise GitError(arguments, ended.code, stderr)
     finally:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(_unlink, complaints)
+            await in_thread(_unlink, complaints)
 
 
 def _unlink(path: Path) -> None:

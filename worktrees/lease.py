@@ -18,6 +18,7 @@ from engine.system.files import make_private_dir, sync_dir
 from engine.system.locks import hold
 from worktrees.contents import copy_index, read_status, shown_paths
 from worktrees.hygiene import Repository, git
+from worktrees.machine import in_thread, passed
 from worktrees.registration import (
     Registration,
     delete_tree,
@@ -73,21 +74,21 @@ async def create_worktree(
     intent = _intent(seed_index)
     locked = _REASON_PREFIX + reason
     for folder in (path.parent, seed_index.parent):
-        await trio.to_thread.run_sync(make_private_dir, folder)
+        await in_thread(make_private_dir, folder)
     async with hold(lock, what="worktree creation", holder=f"pinata {os.getpid()}"):
-        await trio.to_thread.run_sync(_clear, repo, path, seed_index, locked)
-        await _shielded(lambda: _announce(intent, path))
+        await in_thread(_clear, repo, path, seed_index, locked)
         try:
+            await _shielded(lambda: _announce(intent, path))
             await _add(repo, path, commit, locked)
-            worktree = await trio.to_thread.run_sync(_locate, repo, path, commit)
-            await trio.to_thread.run_sync(copy_index, worktree.index, seed_index)
+            worktree = await in_thread(_locate, repo, path, commit)
+            await in_thread(copy_index, worktree.index, seed_index)
             await _assert_whole(worktree, commit, seed_index)
+            passed("lease.created")
         except BaseException:
             await _shielded(lambda: _clear(repo, path, seed_index, locked))
             raise
-        point("lease.created")
         await _shielded(intent.unlink)
-        point("lease.published")
+        passed("lease.published")
     return worktree
 
 
@@ -97,7 +98,7 @@ async def open_worktree(repo: Repository, path: Path) -> Repository:
     Raises:
         ForeignWorktreeError: the engine has none there.
     """
-    found = await trio.to_thread.run_sync(find_registration, repo, path)
+    found = await in_thread(find_registration, repo, path)
     if found is None or found.reason is None or not found.reason.startswith(_REASON_PREFIX):
         raise ForeignWorktreeError(path, "Git knows no worktree of the engine there")
     return Repository(path, found.git_dir, repo.common_dir, repo.env, repo.mark)
@@ -114,9 +115,9 @@ async def remove_worktree(repo: Repository, path: Path, seed_index: Path, lock: 
     """
     async with hold(lock, what="worktree removal", holder=f"pinata {os.getpid()}"):
         await _shielded(lambda: _take_away(repo, path, seed_index))
-    point("lease.forgotten")
-    await trio.to_thread.run_sync(delete_tree, remaining_of(path))
-    point("lease.removed")
+    passed("lease.forgotten")
+    await in_thread(delete_tree, remaining_of(path))
+    passed("lease.removed")
 
 
 def _take_away(repo: Repository, path: Path, seed_index: Path) -> None:
@@ -209,7 +210,7 @@ async def _add(repo: Repository, path: Path, commit: CommitId, locked: str) -> N
         os.fsencode(path),
         commit,
     )
-    point("lease.added")
+    passed("lease.added")
 
 
 def _locate(repo: Repository, path: Path, commit: CommitId) -> Repository:
@@ -237,4 +238,4 @@ async def _assert_whole(worktree: Repository, commit: CommitId, index: Path) -> 
 
 async def _shielded(work: Callable[[], None]) -> None:
     with trio.CancelScope(shield=True):
-        await trio.to_thread.run_sync(work)
+        await in_thread(work)

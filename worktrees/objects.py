@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pygit2
-import trio
 from pygit2.enums import ConfigLevel, ObjectType, RepositoryOpenFlag
 
 from engine.core.changes import quote_path
-from engine.core.errors import ConflictError, CorruptionError
+from engine.core.errors import ConflictError, CorruptionError, ExternalError
 from engine.core.ids import BlobId, CommitId, TreeId
 from worktrees.hygiene import Repository
+from worktrees.machine import in_thread
 
 # Whose repository it is was decided when it was found; whose configuration applies does not
 # matter to objects, and a broken file of the user's must not hide them.
@@ -211,7 +211,10 @@ def _encode_tree(entries: Mapping[bytes, TreeEntry]) -> bytes:
 
 async def with_objects(repo: Repository, use: Callable[[ObjectStore], Answer]) -> Answer:
     """Open the objects of `repo` in a worker thread and return what `use` returns there."""
-    return await trio.to_thread.run_sync(lambda: use(ObjectStore(repo)))
+    try:
+        return await in_thread(lambda: use(ObjectStore(repo)))
+    except pygit2.GitError as error:
+        raise ExternalError(f"the objects of {repo.root} cannot be used: {error}") from error
 
 
 async def read_blob(repo: Repository, blob: BlobId) -> bytes:

@@ -10,6 +10,7 @@ from engine.core.changes import Change, ChangeStatus
 from engine.core.ids import BlobId, CommitId, TreeId
 from engine.system.faults import point
 from worktrees.hygiene import Repository, git, git_to_file
+from worktrees.machine import in_thread
 
 _READ_BYTES = 1 << 20
 
@@ -61,7 +62,7 @@ async def changes_between(
         return ()
     options = ("-r", "-z", "--raw", "--no-renames", "--full-index", "--ignore-submodules=none")
     out = await git(repo, "diff-tree", *options, "-O/dev/null", before, after)
-    return await trio.to_thread.run_sync(_decode_changes, out)
+    return await in_thread(_decode_changes, out)
 
 
 def _decode_changes(out: bytes) -> tuple[Change, ...]:
@@ -85,10 +86,10 @@ async def write_patch(
     partial = target.with_name(f"{target.name}.partial")
     try:
         await git_to_file(repo, *_EXACT, before, after, target=partial)
-        return await trio.to_thread.run_sync(_publish, partial, target)
+        return await in_thread(_publish, partial, target)
     finally:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(lambda: partial.unlink(missing_ok=True))
+            await in_thread(lambda: partial.unlink(missing_ok=True))
 
 
 def _publish(partial: Path, target: Path) -> PatchFile:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, RunId, TaskId, TreeId
-from engine.system.faults import point
 from worktrees.hygiene import GitError, Repository, git
+from worktrees.machine import passed
 
 PREFIX = "refs/pinata/"
 _ABSENT = "0" * 40
@@ -60,7 +60,7 @@ async def keep(
     """
     assert ref.startswith(PREFIX)
     old = _ABSENT if expect == "absent" else expect
-    point("refs.keep.started")
+    passed("refs.keep.started")
     try:
         await git(repo, "update-ref", "--no-deref", ref, target, old)
     except GitError as error:
@@ -69,7 +69,7 @@ async def keep(
             raise
         if now != target:
             raise RefMovedError(ref, f"it holds {now or 'nothing'}") from error
-    point("refs.keep.written")
+    passed("refs.keep.written")
 
 
 async def read_ref(repo: Repository, ref: str) -> str | None:
@@ -97,7 +97,7 @@ async def delete_refs(repo: Repository, refs: Mapping[str, str]) -> None:
     assert all(ref.startswith(PREFIX) for ref in refs)
     # One call is one transaction; with -z a name may hold any byte but NUL.
     orders = "".join(f"delete {ref}\0{object_id}\0" for ref, object_id in refs.items())
-    point("refs.delete.started")
+    passed("refs.delete.started")
     try:
         await git(repo, "update-ref", "--no-deref", "-z", "--stdin", stdin=orders.encode())
     except GitError as error:
@@ -106,7 +106,7 @@ async def delete_refs(repo: Repository, refs: Mapping[str, str]) -> None:
             if now.get(ref) != object_id:
                 raise RefMovedError(ref, f"it holds {now.get(ref) or 'nothing'}") from error
         raise
-    point("refs.delete.done")
+    passed("refs.delete.done")
 
 
 async def head(repo: Repository) -> CommitId | None:

@@ -5,6 +5,7 @@ Source: gitrepository-layout(5), `worktrees`.
 
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,15 +77,17 @@ def delete_tree(path: Path) -> None:
 
     Folders without write permission, as some package managers make them, go too.
     """
-    try:
-        if path.is_symlink() or not path.is_dir():
-            path.unlink(missing_ok=True)
-            return
-        shutil.rmtree(path)
-    except PermissionError:
-        for folder, _, _ in os.walk(path):
-            Path(folder).chmod(_OWNER_MAY_ALL)
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        # Somebody else deletes it too, which is what is wanted.
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
         return
+    _unseal(path)
+    for parent, names, _ in os.walk(path):
+        for name in names:
+            _unseal(Path(parent, name))
+    shutil.rmtree(path)
+
+
+def _unseal(folder: Path) -> None:
+    mode = folder.lstat().st_mode
+    if stat.S_ISDIR(mode) and mode & _OWNER_MAY_ALL != _OWNER_MAY_ALL:
+        folder.chmod(_OWNER_MAY_ALL)

@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import trio
-
 from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, RunId, TreeId
-from engine.system.faults import point
 from worktrees.contents import (
     ContentTree,
     StatusReading,
@@ -16,6 +13,7 @@ from worktrees.contents import (
     read_status,
 )
 from worktrees.hygiene import Repository, git
+from worktrees.machine import in_thread, passed
 from worktrees.objects import ObjectStore, with_objects
 from worktrees.refs import base_ref, keep
 
@@ -78,7 +76,7 @@ async def take_snapshot(
     if content.head is None:
         raise ConflictError(f"{repo.root} has no commit yet; make one, then call again")
     snapshot = await with_objects(repo, lambda store: _record(store, content, run))
-    point("snapshot.recorded")
+    passed("snapshot.recorded")
     await keep(repo, base_ref(run), snapshot.commit)
     return snapshot
 
@@ -97,13 +95,13 @@ def _record(store: ObjectStore, content: ContentTree, run: RunId) -> Snapshot:
 async def _steady_content(repo: Repository, scratch: Path) -> ContentTree:
     """Return a content tree that HEAD, index and files agreed on before and after."""
     for _ in range(_TRIES):
-        before = await trio.to_thread.run_sync(_index_facts, repo)
+        before = await in_thread(_index_facts, repo)
         async with private_index(scratch, repo.index) as index:
             content = await content_tree(repo, index)
             # The private index holds the tree now, so any difference from it is an edit made
             # meanwhile, also a second one of the same file.
             after = await read_status(repo, index)
-        index_moved = before != await trio.to_thread.run_sync(_index_facts, repo)
+        index_moved = before != await in_thread(_index_facts, repo)
         if not index_moved and after.head == content.head and _agrees(after, content):
             return content
     raise RestlessCheckoutError(repo.root)

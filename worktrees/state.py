@@ -10,6 +10,7 @@ from engine.core.errors import PinataError
 from engine.core.ids import CommitId, TreeId
 from worktrees.contents import ContentTree, content_tree, private_index
 from worktrees.hygiene import Repository, git
+from worktrees.machine import in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ async def measure(repo: Repository, scratch: Path) -> StateTriple:
     if failures:
         raise failures[0]
     (tree,) = content
-    digest = await trio.to_thread.run_sync(_index_digest, listing, tree.intended)
+    digest = await in_thread(_index_digest, listing, tree.intended)
     return StateTriple(tree.head, tree.tree, digest)
 
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import trio
-
 from worktrees.hygiene import Repository, git
+from worktrees.machine import in_thread
 from worktrees.refs import PREFIX
 
 # Sections of the configuration that decide what Git sees in a working tree or runs.
@@ -66,7 +65,7 @@ async def watch(repo: Repository, worktree: Repository | None = None) -> Surroun
     """
     refs = await git(repo, "for-each-ref", "--format=%(objectname) %(symref) %(refname)")
     listings = [await git(place, *_LIST_CONFIG) for place in (repo, worktree) if place is not None]
-    return await trio.to_thread.run_sync(_read, repo, worktree, refs, listings)
+    return await in_thread(_read, repo, worktree, refs, listings)
 
 
 _LIST_CONFIG = ("config", "--list", "--null", "--show-scope", "--includes")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from engine.core.errors import ExternalError
 from engine.core.ids import CommitId
 from engine.system import faults
 from engine.system.locks import claim
@@ -309,11 +310,12 @@ async def test_an_unfinished_worktree_can_be_removed(repo: RepoBuilder, state: P
     assert nothing_left(repo, shop)
 
 
-async def test_a_failed_write_leaves_nothing(repo: RepoBuilder, state: Path) -> None:
+@pytest.mark.parametrize("step", ["announced", "added", "created"])
+async def test_a_failed_write_leaves_nothing(step: str, repo: RepoBuilder, state: Path) -> None:
     shop = await open_workshop(repo, state)
-    faults.install("error:lease.added:1:ENOSPC")
+    faults.install(f"error:lease.{step}:1:ENOSPC")
     try:
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(ExternalError, match="No space"):
             await shop.worktree("fix")
     finally:
         faults.install("")
