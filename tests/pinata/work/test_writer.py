@@ -1,0 +1,239 @@
+"""What a writer may do and what fails it, through the public tool."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.projects import (
+    FAIL,
+    PASS,
+    Project,
+    builder,
+    read,
+    says,
+    scout,
+    shell,
+    statuses,
+    submits,
+    task_of,
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.create(tmp_path, {"a.txt": "one\n", "b.txt": "b\n", "src/x.py": "x = 1\n"})
+
+
+async def test_change_of_an_owned_file_is_captured_and_the_checkout_is_as_before(
+    project: Project,
+) -> None:
+    project.repo.write("b.txt", "mine\n")
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {
+            "fix": [
+                says("edit", path="a.txt", edits=[{"oldText": "one", "newText": "two"}]),
+                submits(changedFiles=["a.txt"]),
+            ]
+        },
+    )
+    fix = task_of(answer, "fix")
+    assert (answer["status"], fix["status"], fix["changedFiles"]) == (
+        "succeeded",
+        "succeeded",
+        ["a.txt"],
+    )
+    assert (project.repo.root / "a.txt").read_text() == "one\n"
+    assert project.repo.git("status", "--porcelain").decode() == " M b.txt\n"
+    patch = (await project.result(answer["run"], "fix"))["artifact"]["patch"]["path"]
+    assert "+two" in read(patch)
+
+
+async def test_change_of_an_unowned_file_by_shell_fails_the_task_naming_it(
+    project: Project,
+) -> None:
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {"fix": [shell("echo x > b.txt; echo y > a.txt"), submits(changedFiles=["a.txt"])]},
+    )
+    fix = task_of(answer, "fix")
+    assert fix["status"] == "failed"
+    assert "b.txt" in fix["reason"]
+    assert "a.txt" not in fix["reason"]
+
+
+async def test_write_through_a_symbolic_link_leaves_the_target_alone_and_fails(
+    project: Project, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    answer = await project.run(
+        [builder("fix", "src")],
+        {
+            "fix": [
+                shell(f"ln -s {outside} src/link"),
+                says("write", path="src/link/stolen.txt", content="x"),
+                submits(changedFiles=[]),
+            ]
+        },
+    )
+    assert list(outside.iterdir()) == []
+    assert "does not name src/link" in task_of(answer, "fix")["reason"]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "complaint"),
+    [
+        (["a.txt", "b.txt"], "it names b.txt, which did not change"),
+        ([], "it does not name a.txt"),
+    ],
+    ids=["too-much", "too-little"],
+)
+async def test_claim_that_is_not_what_changed_fails_the_task(
+    project: Project, claimed: list[str], complaint: str
+) -> None:
+    answer = await project.run(
+        [builder("fix", "a.txt", "b.txt")],
+        {"fix": [shell("echo two > a.txt"), submits(changedFiles=claimed)]},
+    )
+    assert complaint in task_of(answer, "fix")["reason"]
+
+
+async def test_commit_in_the_worktree_fails_the_task(project: Project) -> None:
+    commit = "git -c user.name=x -c user.email=x@x commit -qam done"
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {"fix": [shell(f"echo two > a.txt; {commit}"), submits(changedFiles=["a.txt"])]},
+    )
+    assert "moved HEAD of its worktree" in task_of(answer, "fix")["reason"]
+
+
+async def test_check_that_edits_an_owned_file_fails_the_task(project: Project) -> None:
+    edit = ["sh", "-c", "echo three > a.txt"]
+    answer = await project.run(
+        [builder("fix", "a.txt", checks=[{"id": "lint", "argv": edit}])],
+        {"fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]},
+    )
+    fix = task_of(answer, "fix")
+    assert "the checks changed what they were to prove: a.txt" in fix["reason"]
+    assert fix["engineChecks"] == {"passed": 1, "failed": 0, "notRun": 0}
+
+
+async def test_silent_writer_is_asked_once_more_with_tools_that_only_read(
+    project: Project,
+) -> None:
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {
+            "fix": [
+                shell("echo two > a.txt"),
+                {"text": "done"},
+                {"text": "really"},
+                says("write", path="a.txt", content="three\n"),
+                submits(changedFiles=["a.txt"]),
+            ]
+        },
+    )
+    assert statuses(answer) == {"fix": "succeeded"}
+    transcript = read((await project.result(answer["run"], "fix"))["transcript"])
+    assert "is not yours to call; yours are: read, grep, find and ls" in transcript
+    assert answer["tasks"][0]["artifact"]["fingerprint"]
+
+
+async def test_writer_that_never_hands_in_fails_and_its_change_is_kept(project: Project) -> None:
+    answer = await project.run(
+        [builder("fix", "a.txt")], {"fix": [shell("echo two > a.txt"), {"text": "done"}]}
+    )
+    fix = task_of(answer, "fix")
+    assert (fix["status"], fix["changedFiles"]) == ("failed", ["a.txt"])
+    assert (await project.result(answer["run"], "fix"))["stage"] == "result"
+
+
+async def test_blocked_writer_keeps_its_change_and_runs_no_checks(project: Project) -> None:
+    answer = await project.run(
+        [builder("fix", "a.txt", checks=[{"id": "t", "argv": PASS}])],
+        {
+            "fix": [
+                shell("echo two > a.txt"),
+                submits("blocked", changedFiles=["a.txt"], blockers=["no network"]),
+            ]
+        },
+    )
+    fix = task_of(answer, "fix")
+    assert (fix["status"], fix["reason"]) == ("blocked", "no network")
+    assert fix["engineChecks"] == {"passed": 0, "failed": 0, "notRun": 1}
+    assert fix["changedFiles"] == ["a.txt"]
+
+
+async def test_failing_check_stops_the_rest_and_blocks_dependents(project: Project) -> None:
+    checks = [
+        {"id": "one", "argv": PASS},
+        {"id": "two", "argv": FAIL},
+        {"id": "three", "argv": PASS},
+    ]
+    answer = await project.run(
+        [builder("fix", "a.txt", checks=checks), scout("after", after=["fix"])],
+        {"fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]},
+    )
+    fix = task_of(answer, "fix")
+    assert fix["engineChecks"] == {"passed": 1, "failed": 1, "notRun": 1}
+    assert fix["reason"] == "check two failed: exited with 3"
+    assert statuses(answer)["after"] == "blocked"
+
+
+async def test_second_writer_sees_the_first_ones_change_and_lists_only_its_own(
+    project: Project,
+) -> None:
+    answer = await project.run(
+        [builder("one", "a.txt"), builder("two", "b.txt", after=["one"])],
+        {
+            "one": [shell("echo new > a.txt"), submits(changedFiles=["a.txt"])],
+            "two": [shell("cat a.txt > b.txt"), submits(changedFiles=["b.txt"])],
+        },
+    )
+    two = task_of(answer, "two")
+    assert two["changedFiles"] == ["b.txt"]
+    tree = two["artifact"]["result"]["tree"]
+    assert project.repo.git("show", f"{tree}:b.txt") == b"new\n"
+
+
+async def test_results_survive_a_pruning_garbage_collection(project: Project) -> None:
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {"fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]},
+    )
+    tree = task_of(answer, "fix")["artifact"]["result"]["tree"]
+    project.repo.git("gc", "--quiet", "--prune=now")
+    assert project.repo.git("show", f"{tree}:a.txt") == b"two\n"
+
+
+async def test_hook_planted_by_an_agent_fails_its_task(project: Project) -> None:
+    hook = project.repo.root / ".git" / "hooks" / "post-checkout"
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {"fix": [shell(f"echo x > {hook}"), submits()]},
+    )
+    assert "post-checkout" in task_of(answer, "fix")["reason"]
+
+
+async def test_ref_of_the_run_moved_by_an_agent_fails_its_task(project: Project) -> None:
+    steal = (
+        "for ref in $(git for-each-ref --format='%(refname)' refs/pinata); "
+        "do git update-ref -d $ref; done"
+    )
+    answer = await project.run([builder("fix", "a.txt")], {"fix": [shell(steal), submits()]})
+    fix = task_of(answer, "fix")
+    assert fix["status"] == "failed"
+    assert "refs/pinata/" in fix["reason"]
+
+
+async def test_setup_runs_before_the_agent_and_must_leave_no_change(project: Project) -> None:
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {"fix": [submits()]},
+        config={"setup": "echo set > b.txt"},
+    )
+    fix = task_of(answer, "fix")
+    assert "setup changed b.txt" in fix["reason"]
+    result = await project.result(answer["run"], "fix")
+    assert (result["stage"], result["usage"]["turns"]) == ("setup", 0)

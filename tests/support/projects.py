@@ -1,0 +1,208 @@
+"""A repository with scripted agents, driven as a face drives it, or as a person does."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from engine.core.events import Event
+from engine.core.ids import RunId, TaskId
+from pinata import app
+from pinata.work.context import Cancel
+from tests.support.repos import RepoBuilder
+
+Turn = dict[str, Any]
+Task = dict[str, Any]
+
+PASS = [sys.executable, "-c", "raise SystemExit(0)"]
+FAIL = [sys.executable, "-c", "raise SystemExit(3)"]
+
+
+def says(tool: str, **arguments: object) -> Turn:
+    """Return a turn that calls one tool."""
+    return {"calls": [{"tool": tool, "arguments": arguments}]}
+
+
+def shell(command: str) -> Turn:
+    """Return a turn that runs a shell command."""
+    return says("bash", command=command)
+
+
+def submits(status: str = "succeeded", **fields: Any) -> Turn:  # noqa: ANN401 - any JSON
+    """Return a turn that hands in a result."""
+    result = {
+        "status": status,
+        "summary": "did what was asked",
+        "changedFiles": [],
+        "checks": [],
+        "findings": [],
+        "blockers": [],
+    }
+    return says("submit_result", **{**result, **fields})
+
+
+def reports(brief: str = "it is so", **fields: Any) -> Turn:  # noqa: ANN401 - any JSON
+    """Return a turn in which a reader hands in an answer."""
+    return submits(brief=brief, **fields)
+
+
+def approves(**fields: Any) -> Turn:  # noqa: ANN401 - any JSON
+    """Return a turn in which a reviewer approves."""
+    return submits(review={"verdict": "approve"}, **fields)
+
+
+def requests_changes(**fields: Any) -> Turn:  # noqa: ANN401 - any JSON
+    """Return a turn in which a reviewer does not approve."""
+    return submits(review={"verdict": "changes_requested"}, **fields)
+
+
+def builder(id_: str, *ownership: str, **fields: object) -> Task:
+    """Return a builder's task; without checks unless they are given."""
+    task = {"id": id_, "agent": "builder", "task": f"do {id_}", "ownership": list(ownership)}
+    if "checks" not in fields:
+        task["noChecksReason"] = "a test needs none"
+    return task | fields
+
+
+def reviewer(id_: str, of: str, **fields: object) -> Task:
+    """Return the task of reviewing a builder's change."""
+    task = {"id": id_, "agent": "reviewer", "task": f"judge {of}", "after": [of], "reviewOf": of}
+    return task | fields
+
+
+def scout(id_: str, **fields: object) -> Task:
+    """Return a reader's task."""
+    return {"id": id_, "agent": "scout", "task": f"look at {id_}"} | fields
+
+
+@dataclass(slots=True)
+class Recorder:
+    """An observer that keeps what it hears."""
+
+    events: list[Event] = field(default_factory=list)
+    runs: list[RunId] = field(default_factory=list)
+    cancel: Cancel | None = None
+
+    def run_opened(
+        self,
+        run: RunId,
+        agents: Mapping[TaskId, str],  # noqa: ARG002 - the protocol has it
+        cancel: Cancel,
+    ) -> None:
+        self.runs.append(run)
+        self.cancel = cancel
+
+    def happened(self, event: Event, line: bytes) -> None:  # noqa: ARG002 - the protocol has it
+        self.events.append(event)
+
+
+@dataclass(slots=True)
+class Project:
+    """A repository and a script beside it."""
+
+    repo: RepoBuilder
+    folder: Path
+    recorder: Recorder = field(default_factory=Recorder)
+
+    @classmethod
+    def create(cls, folder: Path, files: dict[str, str | bytes] | None = None) -> Self:
+        """Make the repository `folder/repo`."""
+        return cls(RepoBuilder.create(folder / "repo", files), folder)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of whoever calls pinata here."""
+        return self.repo.env | {"XDG_STATE_HOME": str(self.folder / "state")}
+
+    @property
+    def runs(self) -> list[str]:
+        """The ids of all runs that were ever made, whole or not."""
+        made = self.repo.root / ".git" / "pinata"
+        return sorted(e.name for e in made.iterdir() if e.name != "locks") if made.is_dir() else []
+
+    def refs(self) -> dict[str, str]:
+        """Every ref of the repository."""
+        listing = self.repo.git("for-each-ref", "--format=%(refname) %(objectname)").decode()
+        return dict(line.split(" ") for line in listing.splitlines())
+
+    def job(
+        self, tasks: Sequence[Task], script: Mapping[str, Sequence[Turn]], **fields: object
+    ) -> dict[str, Any]:
+        """Return a job whose agents follow `script`, which is written to disk."""
+        path = self.folder / "script.json"
+        path.write_text(json.dumps(script))
+        config = fields.pop("config", {})
+        assert isinstance(config, dict)
+        model = {"provider": "scripted", "id": str(path), "thinking": "off"}
+        job = {"tasks": list(tasks), "config": {"models": {"default": model}} | config}
+        if any(task["agent"] == "builder" for task in tasks):
+            job["approval"] = "the test says so"
+        return job | fields
+
+    async def call(self, tool: str, arguments: object) -> dict[str, Any]:
+        """Call a tool as a face does."""
+        context = app.build_context(self.env, self.repo.root, self.recorder)
+        return await app.call_tool(context, tool, arguments)
+
+    async def run(
+        self, tasks: Sequence[Task], script: Mapping[str, Sequence[Turn]], **fields: object
+    ) -> dict[str, Any]:
+        """Run a job and return its summary."""
+        return await self.call("pinata_run", self.job(tasks, script, **fields))
+
+    async def result(self, run: str, task: str) -> dict[str, Any]:
+        """Return a task's whole saved result."""
+        arguments = {"run": run, "task": task, "detail": "result"}
+        return await self.call("pinata_status", arguments)
+
+    def pinata(
+        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the `pinata` command as a person does."""
+        command = [sys.executable, "-m", "pinata", *arguments]
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(
+                lambda: subprocess.run(
+                    command,
+                    cwd=cwd or self.repo.root,
+                    env=self.program_env | dict(env or {}),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+            ).result()
+
+    @property
+    def program_env(self) -> dict[str, str]:
+        """The environment in which `python -m pinata` finds this very checkout."""
+        root = Path(__file__).resolve().parents[2]
+        kept = {k: v for k, v in os.environ.items() if k.startswith("COVERAGE_")}
+        return self.env | kept | {"PYTHONPATH": str(root)}
+
+    def write_job(self, job: Mapping[str, Any]) -> Path:
+        """Write a job file beside the repository."""
+        path = self.folder / "job.json"
+        path.write_text(json.dumps(job))
+        return path
+
+
+def read(path: str) -> str:
+    """Return the text of a file that an answer names."""
+    return Path(path).read_text()
+
+
+def task_of(answer: Mapping[str, Any], id_: str) -> dict[str, Any]:
+    """Return the summary of one task of a run's summary."""
+    found: dict[str, Any] = next(task for task in answer["tasks"] if task["id"] == id_)
+    return found
+
+
+def statuses(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Return the status of each task of a run's summary."""
+    return {task["id"]: task["status"] for task in answer["tasks"]}
