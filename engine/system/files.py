@@ -80,10 +80,13 @@ def read_regular(path: Path, limit_bytes: int) -> bytes:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise CorruptionError(f"{path} is not a regular file") from error
         raise
-    with os.fdopen(fd, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise CorruptionError(f"{path} is not a regular file")
-        data = file.read(limit_bytes + 1)
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            data = file.read(limit_bytes + 1)
+    finally:
+        os.close(fd)
     if len(data) > limit_bytes:
         raise CorruptionError(f"{path} is longer than {limit_bytes} bytes")
     return data
