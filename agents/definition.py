@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from agents.faults import Strict, explain
 from agents.guard import READING_TOOLS, WRITING_TOOLS
 from engine.core.errors import CorruptionError
 from engine.core.fingerprint import Json, digest
 from engine.core.spec import Backend, Kind, Thinking
+from engine.records.faults import explain
+from engine.records.fields import Many, Request
 
 DEFAULT_TOOLS: Mapping[Kind, tuple[str, ...]] = {
     Kind.READER: READING_TOOLS,
@@ -74,20 +75,20 @@ def _settings(definition: Definition) -> dict[str, Json]:
     }
 
 
-class DefinitionV1(Strict):
+class DefinitionV1(Request):
     """A definition as it is stored with a run that uses it."""
 
     version: Literal[1]
     name: str
     kind: Literal["reader", "writer", "reviewer"]
     description: str
-    tools: list[str]
+    tools: Many[str]
     persona: str
-    model: list[str] | None = Field(min_length=2, max_length=2)
+    model: Annotated[tuple[str, str], Field(strict=False)] | None
     thinking: str | None
     backend: str | None
     codemode: bool | None
-    requireSources: bool  # noqa: N815 - the stored spelling
+    require_sources: bool
     source: Literal["preset", "project", "user"]
     digest: str
 
@@ -114,18 +115,17 @@ def decode_definition(stored: object) -> Definition:
             name=record.name,
             kind=Kind(record.kind),
             description=record.description,
-            tools=tuple(record.tools),
+            tools=record.tools,
             persona=record.persona,
-            model=None if record.model is None else (record.model[0], record.model[1]),
+            model=record.model,
             thinking=None if record.thinking is None else Thinking(record.thinking),
             backend=None if record.backend is None else Backend(record.backend),
             codemode=record.codemode,
-            require_sources=record.requireSources,
+            require_sources=record.require_sources,
             source=Source(record.source),
         )
     except ValidationError as error:
-        fault = explain(error, tuple(DefinitionV1.model_fields))[0]
-        raise CorruptionError(f"a stored definition is damaged: {fault}") from error
+        raise CorruptionError(f"a stored definition is damaged: {explain(error)}") from error
     except ValueError as error:
         raise CorruptionError(f"a stored definition is damaged: {error}") from error
     if definition.digest != record.digest:

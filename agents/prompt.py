@@ -7,6 +7,7 @@ definition share a byte-identical prompt, which providers then keep in their cac
 from collections.abc import Sequence
 
 from agents.definition import Definition
+from agents.submission import SUBMIT_RESULT
 from engine.core.spec import Kind
 
 _LIMITS = """\
@@ -65,10 +66,10 @@ def system_prompt(definition: Definition, tools: Sequence[str], *, codemode: boo
 
     Args:
         definition: whose persona it is.
-        tools: the tools that it may call, in the order in which they are declared.
+        tools: what it may call beside `submit_result`, in the order in which it is declared.
         codemode: whether it can call them from scripts.
     """
-    listed = "".join(f"- `{tool}`\n" for tool in tools)
+    listed = "".join(f"- `{tool}`\n" for tool in (*tools, SUBMIT_RESULT))
     parts = [
         definition.persona,
         _LIMITS,

@@ -7,15 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter
 
 from agents.definition import DEFAULT_TOOLS, Definition, Source
-from agents.faults import Strict, explain
 from agents.guard import CEILINGS, WEB_TOOLS
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.spec import Backend, Kind, Thinking
+from engine.records.faults import RequestError, decode
+from engine.records.fields import Many, NotNull, Request
 
 BUNDLED_FOLDER = Path(__file__).parent / "definitions"
 MAX_PERSONA_CHARS = 64_000
@@ -57,20 +58,38 @@ class Roster:
         return {each.name: each.reason for each in self.unavailable}
 
 
-class _FrontMatter(Strict):
+class _FrontMatter(Request):
     """The settings of one file; an overlay states only what it changes."""
 
-    description: str | None = Field(None, min_length=1, max_length=1000)
-    kind: Literal["reader", "writer", "reviewer"] | None = None
-    tools: list[str] | None = None
-    model: str | None = None
-    thinking: Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    backend: Literal["in-process", "process", "herdr-pi"] | None = None
-    codemode: bool | None = None
-    requireSources: bool | None = None  # noqa: N815 - the file's own spelling
+    description: Annotated[
+        str | None, NotNull(), Field(min_length=1, max_length=1000, description="text")
+    ] = None
+    kind: Annotated[
+        Literal["reader", "writer", "reviewer"] | None,
+        NotNull(),
+        Field(description="reader, writer or reviewer"),
+    ] = None
+    tools: Annotated[Many[str] | None, NotNull(), Field(description="a list of tool names")] = None
+    model: Annotated[
+        str | None,
+        NotNull(),
+        Field(description="a provider and a model's id with a slash between them"),
+    ] = None
+    thinking: Annotated[
+        Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
+        NotNull(),
+        Field(description="off, minimal, low, medium, high, xhigh or max"),
+    ] = None
+    backend: Annotated[
+        Literal["in-process", "process", "herdr-pi"] | None,
+        NotNull(),
+        Field(description="in-process, process or herdr-pi"),
+    ] = None
+    codemode: Annotated[bool | None, NotNull(), Field(description="true or false")] = None
+    require_sources: Annotated[bool | None, NotNull(), Field(description="true or false")] = None
 
 
-_FIELDS = tuple(_FrontMatter.model_fields)
+_SETTINGS: TypeAdapter[_FrontMatter] = TypeAdapter(_FrontMatter)
 
 
 class _FaultError(ValueError):
@@ -172,12 +191,12 @@ def _read(path: Path) -> tuple[dict[str, object], str]:
     front, persona = _split(text.replace("\r\n", "\n"))
     try:
         content = decode_yaml(front)
-        settings = _FrontMatter.model_validate({} if content is None else content)
+        settings = decode(_SETTINGS, {} if content is None else content, place="front matter")
     except StrictYamlError as error:
         raise _FaultError(f"front matter: {error}") from error
-    except ValidationError as error:
-        raise _FaultError(f"front matter: {explain(error, _FIELDS)[0]}") from error
-    return settings.model_dump(exclude_unset=True), persona
+    except RequestError as error:
+        raise _FaultError(str(error)) from error
+    return settings.model_dump(exclude_unset=True, by_alias=True), persona
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -216,12 +235,12 @@ def _definition(name: str, draft: _Draft, *, web_tools: bool) -> Definition:
         thinking=None if settings.thinking is None else Thinking(settings.thinking),
         backend=None if settings.backend is None else Backend(settings.backend),
         codemode=settings.codemode,
-        require_sources=_require_sources(kind, wanted=settings.requireSources),
+        require_sources=_require_sources(kind, wanted=settings.require_sources),
         source=draft.source,
     )
 
 
-def _tools(kind: Kind, listed: list[str] | None, *, web_tools: bool) -> tuple[str, ...]:
+def _tools(kind: Kind, listed: tuple[str, ...] | None, *, web_tools: bool) -> tuple[str, ...]:
     if listed is None:
         return DEFAULT_TOOLS[kind]
     if not listed:
@@ -235,7 +254,7 @@ def _tools(kind: Kind, listed: list[str] | None, *, web_tools: bool) -> tuple[st
     missing = [tool for tool in listed if tool in WEB_TOOLS]
     if missing and not web_tools:
         raise _FaultError(f"tools: {missing[0]} needs a web extension, and none was found")
-    return tuple(listed)
+    return listed
 
 
 def _model(text: str | None) -> tuple[str, str] | None:

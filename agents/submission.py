@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from agents.faults import explain
 from agents.filetools.arguments import describe_arguments
 from agents.models.port import ToolDeclaration
 from agents.submission_form import (
@@ -29,6 +28,7 @@ from engine.core.outcome import Status
 from engine.core.paths import path_fault
 from engine.core.quote import quote_value
 from engine.core.spec import Kind
+from engine.records.faults import explain, explain_all
 
 SUBMIT_RESULT = "submit_result"
 MAX_SUBMISSION_BYTES = 4 << 20
@@ -124,8 +124,7 @@ def check_submission(data: object, rules: SubmissionRules) -> Submission | tuple
     try:
         given = form.model_validate(data)
     except ValidationError as error:
-        names = tuple(field.alias or name for name, field in form.model_fields.items())
-        return tuple(explain(error, names))
+        return explain_all(error, form.model_json_schema())
     except UnicodeEncodeError:
         return ("a text holds half of a surrogate pair, which is not a character; remove it",)
     faults = (*_common_faults(given, rules), *_kind_faults(given, rules))
@@ -284,8 +283,7 @@ def decode_submission(stored: object, kind: Kind) -> Submission:
     try:
         given = FORMS[kind].model_validate(stored)
     except ValidationError as error:
-        fault = explain(error, tuple(FORMS[kind].model_fields))[0]
-        raise CorruptionError(f"a saved result is damaged: {fault}") from error
+        raise CorruptionError(f"a saved result is damaged: {explain(error)}") from error
     review = given.review if isinstance(given, ReviewerForm) else None
     if review is None:
         return _submission(given, SubmissionRules(kind))

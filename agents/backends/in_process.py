@@ -11,7 +11,7 @@ from agents.loop import AgentOutcome, AgentSpec, run_agent
 from agents.models.port import Model
 from agents.prompt import system_prompt
 from agents.session import SessionFile
-from agents.submission import SUBMIT_RESULT, SubmissionRules
+from agents.submission import SubmissionRules
 from agents.toolbox import Toolbox
 from engine.core.events import Trace
 from engine.core.ids import AttemptId
@@ -78,7 +78,7 @@ class InProcessAgent:
             fold_case=spec.fold_case,
             home=spec.context.home,
         )
-        system = system_prompt(definition, (*names, SUBMIT_RESULT), codemode=False)
+        system = system_prompt(definition, names, codemode=False)
         return await run_agent(
             AgentSpec(spec.attempt, system, brief, spec.rules),
             model=self._model,

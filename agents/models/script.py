@@ -4,47 +4,65 @@
 typing error shows up before a run and not in its ninth turn.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter
 
-from agents.faults import Strict, explain
 from agents.models.port import Trouble, Usage
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.errors import UsageError
 from engine.core.quote import quote_value
+from engine.records.faults import RequestError, decode
+from engine.records.fields import Many, NotNull, Request
+from engine.records.json_text import decode_json
 
 ANY_TASK = "*"
 MAX_SCRIPT_BYTES = 4 << 20
 _MAX_DELAY_MS = 3_600_000
 _KEY = re.compile(r"(?:\*|[a-z][a-z0-9-]{0,31})(?:@[1-9][0-9]{0,3})?")
-_Count = Annotated[int, Field(ge=0, le=10**12)]
+_Count = Annotated[int, Field(ge=0, le=10**12, description="a whole number of tokens, not below 0")]
 
 
-class _CallEntry(Strict):
-    tool: str = Field(min_length=1)
-    arguments: dict[str, object] = Field(default_factory=dict)
+class _CallEntry(Request):
+    tool: str = Field(min_length=1, description="the name of a tool")
+    arguments: dict[str, object] = Field(
+        default_factory=dict, description="an object, the tool's arguments"
+    )
 
 
-class _UsageEntry(Strict):
+class _UsageEntry(Request):
     input: _Count = 0
     output: _Count = 0
-    costUsd: float = Field(0.0, ge=0, le=10**6)  # noqa: N815 - the file's own spelling
+    cost_usd: float = Field(
+        0.0, ge=0, le=10**6, description="a number of dollars, from 0 to 1,000,000"
+    )
 
 
-class _TurnEntry(Strict):
-    text: str | None = None
-    thinking: str = ""
-    calls: list[_CallEntry] | None = Field(None, min_length=1)
-    usage: _UsageEntry = Field(default_factory=_UsageEntry)
-    delayMs: int = Field(0, ge=0, le=_MAX_DELAY_MS)  # noqa: N815 - the file's own spelling
-    error: Literal["rate_limit", "overloaded", "disconnect"] | None = None
-    hang: Literal[True] | None = None
+class _TurnEntry(Request):
+    text: Annotated[str | None, NotNull()] = Field(None, description="text that the agent says")
+    thinking: str = Field("", description="text that the agent thinks")
+    calls: Annotated[Many[_CallEntry] | None, NotNull()] = Field(
+        None, min_length=1, description="a nonempty list of calls, each with tool and arguments"
+    )
+    usage: _UsageEntry = Field(
+        default_factory=_UsageEntry, description="an object with input, output and costUsd"
+    )
+    delay_ms: int = Field(
+        0, ge=0, le=_MAX_DELAY_MS, description=f"a whole number from 0 to {_MAX_DELAY_MS:,}"
+    )
+    error: Annotated[Literal["rate_limit", "overloaded", "disconnect"] | None, NotNull()] = Field(
+        None, description="rate_limit, overloaded or disconnect"
+    )
+    hang: Annotated[Literal[True] | None, NotNull()] = Field(None, description="true, or left out")
+
+
+_TURN: TypeAdapter[_TurnEntry] = TypeAdapter(
+    Annotated[_TurnEntry, Field(description="an object, such as `text: hello`")]
+)
 
 
 class ScriptError(UsageError):
@@ -127,39 +145,18 @@ def decode_script(data: bytes, source: str) -> Script:
     """
     if len(data) > MAX_SCRIPT_BYTES:
         raise ScriptError(source, f"is larger than {MAX_SCRIPT_BYTES >> 20} MiB; split it")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ScriptError(source, "is not UTF-8 text; save it as UTF-8") from error
     is_json = PurePath(source).suffix.lower() == ".json"
     try:
-        content = _decode_json(text) if is_json else decode_yaml(text)
+        content = decode_json(data, source) if is_json else decode_yaml(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ScriptError(source, "is not UTF-8 text; save it as UTF-8") from error
     except StrictYamlError as error:
         raise ScriptError(source, str(error)) from error
+    except RequestError as error:
+        raise ScriptError(source, f"{error.fault}; mend it there") from error
     if not isinstance(content, dict) or not content:
         raise ScriptError(source, "must map task ids, or *, to lists of turns; write `*:` first")
     return Script({key: _turns(key, value, source) for key, value in content.items()})
-
-
-def _decode_json(text: str) -> object:
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        seen = dict(pairs)
-        if len(seen) != len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise StrictYamlError(f"the key {quote_value(twice)} stands twice: remove one", None)
-        return seen
-
-    def refuse(word: str) -> object:
-        raise StrictYamlError(f"{word} is not JSON: write a number", None)
-
-    try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        problem = f"is not JSON ({error.msg} in column {error.colno}); mend it there"
-        raise StrictYamlError(problem, error.lineno) from error
-    except RecursionError as error:
-        raise StrictYamlError("lists and objects are nested too deeply", None) from error
 
 
 def _turns(key: str, value: object, source: str) -> tuple[Turn, ...]:
@@ -173,11 +170,10 @@ def _turns(key: str, value: object, source: str) -> tuple[Turn, ...]:
 
 def _turn(value: object, place: str, source: str) -> Turn:
     try:
-        entry = _TurnEntry.model_validate(value)
-    except ValidationError as error:
-        fault = explain(error, tuple(_TurnEntry.model_fields), place)[0]
-        raise ScriptError(source, fault) from error
-    stated = {name for name in entry.model_fields_set if getattr(entry, name) is not None}
+        entry = decode(_TURN, value, field=place)
+    except RequestError as error:
+        raise ScriptError(source, error.fault) from error
+    stated = entry.model_fields_set
     if not stated & {"text", "calls", "error", "hang"}:
         raise ScriptError(source, f"{place}: says nothing; give it text, calls, an error or hang")
     if {"error", "hang"} <= stated:
@@ -189,8 +185,8 @@ def _turn(value: object, place: str, source: str) -> Turn:
         text=entry.text or "",
         thinking=entry.thinking,
         calls=tuple(ScriptedCall(call.tool, call.arguments) for call in entry.calls or ()),
-        usage=Usage(entry.usage.input, entry.usage.output, entry.usage.costUsd),
-        delay_ms=entry.delayMs,
+        usage=Usage(entry.usage.input, entry.usage.output, entry.usage.cost_usd),
+        delay_ms=entry.delay_ms,
         error=None if entry.error is None else Trouble(entry.error),
         hang=entry.hang is True,
     )

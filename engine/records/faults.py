@@ -89,9 +89,19 @@ def explain(error: ValidationError, schema: Schema | None = None, *, field: str 
         schema: the JSON schema that was broken; its descriptions say what would be right.
         field: the field that the schema describes, when it is not a whole request.
     """
+    return explain_all(error, schema, field=field, most=1)[0]
+
+
+def explain_all(
+    error: ValidationError, schema: Schema | None = None, *, field: str = "", most: int = 10
+) -> tuple[str, ...]:
+    """Return up to `most` faults like `explain`, for whoever mends them all in one go.
+
+    Unknown fields come before anything else.
+    """
     errors = error.errors(include_url=False)
-    first = next((one for one in errors if one["type"] in _UNKNOWN_FIELD), errors[0])
-    return _sentence(first, schema or {}, field)
+    errors.sort(key=lambda one: one["type"] not in _UNKNOWN_FIELD)
+    return tuple(_sentence(one, schema or {}, field) for one in errors[:most])
 
 
 def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:

@@ -167,7 +167,7 @@ async def test_calls_of_one_answer_are_carried_out_in_order(tmp_path: Path) -> N
         (ToolCall("a", "read", {"path": float("inf")}), "the arguments are not JSON"),
         (ToolCall("a", "read", {}, "broken JSON at 7"), "read: broken JSON at 7"),
         (ToolCall("a", "re\x1b[2Jad", {}), "re__2Jad: there is no tool of that name"),
-        (ToolCall("a", "submit_result", {"status": "succeeded"}), "summary: is missing"),
+        (ToolCall("a", "submit_result", {"status": "succeeded"}), "summary is missing"),
         (ToolCall("a", "submit_result", {"status": "\ud800"}), "not accepted"),
     ],
 )

@@ -12,11 +12,15 @@ SCOUT = DEFINITIONS["scout"]
 
 
 def test_siblings_share_their_prompt_to_the_byte() -> None:
-    tools = [*SCOUT.tools, "submit_result"]
     again = load_roster().definitions["scout"]
-    assert system_prompt(SCOUT, tools, codemode=False) == system_prompt(
-        again, tuple(tools), codemode=False
+    assert system_prompt(SCOUT, list(SCOUT.tools), codemode=False) == system_prompt(
+        again, again.tools, codemode=False
     )
+
+
+def test_tools_are_listed_in_their_order_with_the_one_that_ends_it() -> None:
+    prompt = system_prompt(SCOUT, ("ls", "read"), codemode=False)
+    assert "## Your tools\n\n- `ls`\n- `read`\n- `submit_result`\n" in prompt
 
 
 def test_only_definition_tools_and_codemode_decide_it() -> None:
