@@ -148,6 +148,7 @@ async def test_a_cancelled_call_starts_nothing(tmp_path: Path) -> None:
 OUTSIDER = 'echo before; setsid sh -c "echo \\$\\$ > $1; exec sleep 60" & read line < $2'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interrupted", [False, True], ids=["by itself", "by cancelling"])
 async def test_an_outsider_that_holds_the_output_delays_the_end_only_a_little(
     beacon: Beacon, *, interrupted: bool
@@ -174,6 +175,7 @@ async def test_an_outsider_that_holds_the_output_delays_the_end_only_a_little(
         assert (ended[0].code, ended[0].stdout, ended[0].pipes_held) == (0, b"before\n", True)
 
 
+@pytest.mark.slow
 async def test_an_outsider_that_holds_stdin_and_never_reads_does_not_hang_us(
     beacon: Beacon,
 ) -> None:
@@ -218,6 +220,6 @@ async def test_neither_descriptors_nor_busy_threads_are_left(beacon: Beacon) -> 
     threads = threading.active_count()
     for _ in range(3):
         await use_every_way_out()
-    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208  (as above)
     assert threading.active_count() <= threads
     assert trio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
