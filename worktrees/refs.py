@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+import trio
+
 from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, RunId, TaskId, TreeId
 from worktrees.hygiene import GitError, Repository, git
@@ -62,7 +64,7 @@ async def keep(
     old = _ABSENT if expect == "absent" else expect
     passed("refs.keep.started")
     try:
-        await git(repo, "update-ref", "--no-deref", ref, target, old)
+        await _update(repo, ref, target, old)
     except GitError as error:
         now = await read_ref(repo, ref)
         if now == (None if expect == "absent" else expect):
@@ -70,6 +72,12 @@ async def keep(
         if now != target:
             raise RefMovedError(ref, f"it holds {now or 'nothing'}") from error
     passed("refs.keep.written")
+
+
+async def _update(repo: Repository, *arguments: str, stdin: bytes = b"") -> None:
+    # Short, and never cut off: a signal between making a lock and noting it leaves the lock.
+    with trio.CancelScope(shield=True):
+        await git(repo, "update-ref", "--no-deref", *arguments, stdin=stdin)
 
 
 async def read_ref(repo: Repository, ref: str) -> str | None:
@@ -99,7 +107,7 @@ async def delete_refs(repo: Repository, refs: Mapping[str, str]) -> None:
     orders = "".join(f"delete {ref}\0{object_id}\0" for ref, object_id in refs.items())
     passed("refs.delete.started")
     try:
-        await git(repo, "update-ref", "--no-deref", "-z", "--stdin", stdin=orders.encode())
+        await _update(repo, "-z", "--stdin", stdin=orders.encode())
     except GitError as error:
         now = await list_refs(repo)
         for ref, object_id in refs.items():
