@@ -12,9 +12,9 @@ def main() -> int:
     if arguments == ["--version"]:
         sys.stdout.write(f"pinata {pinata.__version__}\n")
         return 0
-    # Not at the top: the version is answered without loading anything from outside.
-    from engine.system import faults  # noqa: PLC0415
-    from pinata.faces import cli  # noqa: PLC0415
+    # The version is answered without loading anything from outside, so nothing of it is at the top.
+    from engine.system import faults  # noqa: PLC0415  (for a fast version)
+    from pinata.faces import cli  # noqa: PLC0415  (for a fast version)
 
     if plan := os.environ.get("PINATA_FAULTS"):
         faults.install(plan)
