@@ -47,9 +47,9 @@ say "Five agents get to work: one looks, two build, and each builder's change is
 show pinata run ../job.json
 run=$(pinata status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["run"])')
 
-say "So far your checkout is as you left it. The changes wait, checked and reviewed:"
+say "So far your checkout is as you left it. The changes wait, checked and reviewed; look at any time:"
 show git status --short
-show pinata status "$run"
+show pinata status "$run" --offset 3
 
 say "Apply them. Your own edit stays, and nothing is staged or committed:"
 show pinata integrate "$run"

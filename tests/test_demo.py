@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
-RUN_ID = re.compile(r"\b[0-9a-f]{12,}\b")
+RUN_ID = re.compile(r"\b[0-9a-f]{8,}\b")
 
 
 @pytest.fixture(scope="module")
