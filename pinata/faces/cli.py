@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -203,7 +203,7 @@ async def _tools(given: Namespace, environment: Mapping[str, str]) -> int:  # no
     return 0
 
 
-def _print(given: Namespace, answer: Answer, lines: Callable[[Answer], Any]) -> None:
+def _print(given: Namespace, answer: Answer, lines: Callable[[Answer], Iterable[str]]) -> None:
     if given.json:
         _print_json(answer)
     else:
@@ -214,7 +214,7 @@ def _print_json(answer: object) -> None:
     print(json.dumps(answer, indent=1, ensure_ascii=False))
 
 
-def _print_lines(lines: Any) -> None:  # noqa: ANN401
+def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         print(line)
 
