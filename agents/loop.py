@@ -135,9 +135,10 @@ async def run_agent(
         ExternalError: the conversation cannot be saved.
     """
     declarations = (*toolbox.declarations, submit_declaration(spec.rules.kind))
-    await session.open_conversation(spec.system, declarations)
+    first = UserMessage(spec.brief)
+    await session.open_conversation(spec.system, declarations, first)
     talk = _Conversation(spec, model, toolbox, session, budget, note)
-    return await talk.lead(declarations)
+    return await talk.lead(first, declarations)
 
 
 class _Conversation:
@@ -162,8 +163,10 @@ class _Conversation:
         self._call_ids: set[str] = set()
         self._accepted: Submission | None = None
 
-    async def lead(self, declarations: tuple[ToolDeclaration, ...]) -> AgentOutcome:
-        await self._say(self._spec.brief)
+    async def lead(
+        self, first: UserMessage, declarations: tuple[ToolDeclaration, ...]
+    ) -> AgentOutcome:
+        self._messages.append(first)
         reminded = False
         while True:
             tripped = self._budget.begin_turn()
@@ -184,12 +187,8 @@ class _Conversation:
                 if reminded or not self._budget.has_turn:
                     return NoResult(self._budget.spent)
                 reminded = True
-                await self._say(REMINDER)
-
-    async def _say(self, text: str) -> None:
-        message = UserMessage(text)
-        self._messages.append(message)
-        await self._session.add_user(message)
+                self._messages.append(UserMessage(REMINDER))
+                await self._session.add_user(UserMessage(REMINDER))
 
     async def _ask(
         self, declarations: tuple[ToolDeclaration, ...]

@@ -23,11 +23,11 @@ from agents.models.port import (
     UserMessage,
 )
 from engine.core.errors import ExternalError
-from engine.core.fingerprint import Json
 from engine.core.spec import ModelChoice
 from engine.system.clock import Clock
 
 VERSION = 3
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +42,43 @@ class SessionHeader:
 class SessionFile:
     """An open session file. Entries appear in the order of the calls, each as one whole line.
 
-    A call that is cancelled has written its entry or nothing. Nothing is flushed to the disk's
-    platter: a conversation is for reading, and nothing is decided from it.
+    The file itself appears with the first conversation, like Pi's own. An entry whose call is
+    cancelled is written with the next one, or when the file is closed. Nothing is flushed to the
+    disk's platter: a conversation is for reading, and nothing is decided from it.
     """
 
     def __init__(
-        self, descriptor: int, header: SessionHeader, clock: Clock, next_id: Callable[[], str]
+        self, path: Path, header: SessionHeader, clock: Clock, next_id: Callable[[], str]
     ) -> None:
-        self._descriptor = descriptor
-        self._header = header
+        self._path = path
+        self._model = header.model
         self._clock = clock
         self._next_id = next_id
+        self._descriptor: int | None = None
+        self._waiting: list[Mapping[str, object]] = [
+            {
+                "type": "session",
+                "version": VERSION,
+                "id": header.id,
+                "timestamp": _iso(clock.now_ms()),
+                "cwd": header.cwd,
+            }
+        ]
         self._leaf: str | None = None
-        self._root: str | None = None
-
-    async def _begin(self) -> None:
-        header = self._header
-        opening: dict[str, Json] = {
-            "type": "session",
-            "version": VERSION,
-            "id": header.id,
-            "timestamp": _iso(self._clock.now_ms()),
-            "cwd": header.cwd,
-        }
-        await trio.to_thread.run_sync(self._write_line, opening)
-        await self._append(
-            "model_change", {"provider": header.model.provider, "modelId": header.model.id}
-        )
-        await self._append("thinking_level_change", {"thinkingLevel": header.model.thinking.value})
+        self._append("model_change", {"provider": self._model.provider, "modelId": self._model.id})
+        self._append("thinking_level_change", {"thinkingLevel": self._model.thinking.value})
         self._root = self._leaf
 
-    async def open_conversation(self, system: str, tools: Sequence[ToolDeclaration]) -> None:
-        """Begin a conversation of its own, beside any earlier one in this file."""
+    async def open_conversation(
+        self, system: str, tools: Sequence[ToolDeclaration], first: UserMessage
+    ) -> None:
+        """Begin a conversation of its own, beside any earlier one in this file.
+
+        Raises:
+            ExternalError: the file cannot be created or written, or something stands there already.
+        """
         self._leaf = self._root
-        await self._message(
+        self._message(
             {
                 "role": "system",
                 "content": "",
@@ -84,16 +87,18 @@ class SessionFile:
                     {
                         "name": tool.name,
                         "description": tool.description,
-                        "parameters": _json(tool.parameters),
+                        "parameters": tool.parameters,
                     }
                     for tool in tools
                 ],
             }
         )
+        await self.add_user(first)
 
     async def add_user(self, message: UserMessage) -> None:
         """Add what the engine said."""
-        await self._message({"role": "user", "content": _text(message.text)})
+        self._message({"role": "user", "content": _text(message.text)})
+        await self._write()
 
     async def add_answer(
         self,
@@ -107,7 +112,7 @@ class SessionFile:
         An answer that broke off, with `error`, stays readable but is hidden from whoever continues
         the conversation.
         """
-        content: list[Json] = []
+        content: list[object] = []
         if message.thinking:
             content.append({"type": "thinking", "thinking": message.thinking})
         if message.text:
@@ -117,13 +122,13 @@ class SessionFile:
                 "type": "toolCall",
                 "id": call.id,
                 "name": call.name,
-                "arguments": _json(call.arguments),
+                "arguments": call.arguments,
             }
             for call in message.calls
         ]
-        choice = self._header.model
-        failure: dict[str, Json] = {} if error is None else {"errorMessage": error}
-        entry = await self._message(
+        choice = self._model
+        failure: dict[str, object] = {} if error is None else {"errorMessage": error}
+        entry = self._message(
             {
                 "role": "assistant",
                 "content": content,
@@ -136,11 +141,12 @@ class SessionFile:
             }
         )
         if error is not None:
-            await self._append("context_edit", {"targetId": entry, "replacement": None})
+            self._append("context_edit", {"targetId": entry, "replacement": None})
+        await self._write()
 
     async def add_tool(self, message: ToolMessage) -> None:
         """Add what a tool answered."""
-        await self._message(
+        self._message(
             {
                 "role": "toolResult",
                 "toolCallId": message.call,
@@ -149,74 +155,81 @@ class SessionFile:
                 "isError": message.is_error,
             }
         )
+        await self._write()
 
-    async def _message(self, message: Mapping[str, Json]) -> str:
-        return await self._append(
-            "message", {"message": {**message, "timestamp": self._clock.now_ms()}}
-        )
+    async def close(self) -> None:
+        """Write what is still waiting and close the file; runs to its end even when cancelled."""
+        with trio.CancelScope(shield=True):
+            try:
+                if self._descriptor is not None and self._waiting:
+                    await self._write()
+            finally:
+                if self._descriptor is not None:
+                    os.close(self._descriptor)
 
-    async def _append(self, kind: str, content: Mapping[str, Json]) -> str:
+    def _message(self, message: Mapping[str, object]) -> str:
+        return self._append("message", {"message": {**message, "timestamp": self._clock.now_ms()}})
+
+    def _append(self, kind: str, content: Mapping[str, object]) -> str:
         entry = self._next_id()
-        line: dict[str, Json] = {
-            "type": kind,
-            "id": entry,
-            "parentId": self._leaf,
-            "timestamp": _iso(self._clock.now_ms()),
-            **content,
-        }
-        await trio.to_thread.run_sync(self._write_line, line)
+        self._waiting.append(
+            {
+                "type": kind,
+                "id": entry,
+                "parentId": self._leaf,
+                "timestamp": _iso(self._clock.now_ms()),
+                **content,
+            }
+        )
         self._leaf = entry
         return entry
 
-    def _write_line(self, entry: Mapping[str, Json]) -> None:
-        text = json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+    async def _write(self) -> None:
+        """Write all that waits, in one go: a hop to a thread costs more than a line."""
+        await trio.to_thread.run_sync(self._write_waiting)
+
+    def _write_waiting(self) -> None:
+        lines, self._waiting = self._waiting, []
+        text = "".join(
+            json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=dict) + "\n"
+            for line in lines
+        )
         left = memoryview(text.encode("utf-8", "replace"))
         try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._path, _CREATE, 0o600)
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError as error:
-            raise ExternalError(f"the conversation cannot be saved: {error.strerror}") from error
+            raise ExternalError(
+                f"the conversation cannot be saved: {self._path}: {error.strerror}"
+            ) from error
 
 
 @asynccontextmanager
 async def open_session(
     path: Path, header: SessionHeader, *, clock: Clock, next_id: Callable[[], str]
 ) -> AsyncIterator[SessionFile]:
-    """Create the session file at `path`, mode 0600, and close it when the context is left.
+    """Prepare the session file at `path`, mode 0600, and close it when the context is left.
 
     Args:
         path: a file that does not exist yet, in a folder that does.
         header: the first lines.
         clock: for the entries' times.
         next_id: gives ids that are unique in the file, eight hexadecimal digits by custom.
-
-    Raises:
-        ExternalError: it cannot be created or written, or something stands there already.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+    session = SessionFile(path, header, clock, next_id)
     try:
-        descriptor = await trio.to_thread.run_sync(os.open, path, flags, 0o600)
-    except OSError as error:
-        raise ExternalError(f"{path}: cannot be created: {error.strerror}") from error
-    try:
-        session = SessionFile(descriptor, header, clock, next_id)
-        await session._begin()  # noqa: SLF001 - nobody else may begin a file
         yield session
     finally:
-        os.close(descriptor)
+        await session.close()
 
 
-def _text(text: str) -> list[Json]:
+def _text(text: str) -> list[object]:
     return [{"type": "text", "text": text}]
 
 
-def _json(value: Mapping[str, object]) -> Json:
-    """Return what the loop has already made sure of: that `value` is JSON."""
-    plain: Json = json.loads(json.dumps(value))
-    return plain
-
-
-def _usage(usage: Usage) -> dict[str, Json]:
+def _usage(usage: Usage) -> dict[str, object]:
     """Return usage in Pi's form; Pi knows no unknown price, so that one shows as nothing spent."""
     cost = usage.cost_usd or 0.0
     return {

@@ -6,6 +6,7 @@ A fault is a sentence for the agent, which may mend it and hand in again.
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import cache
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -113,6 +114,7 @@ class Submission:
     fingerprint: Fingerprint | None = None
 
 
+@cache  # a schema costs a millisecond, and every conversation shows one
 def submit_declaration(kind: Kind) -> ToolDeclaration:
     """Return `submit_result` as agents of this kind see it."""
     return ToolDeclaration(SUBMIT_RESULT, _DESCRIPTION, describe_arguments(FORMS[kind]))

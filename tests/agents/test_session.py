@@ -35,8 +35,7 @@ async def test_a_conversation_is_written_as_a_chain_of_entries(tmp_path: Path) -
     path = tmp_path / "s.jsonl"
     read = ToolDeclaration("read", "Reads.", {"type": "object"})
     async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()) as session:
-        await session.open_conversation("You read.", (read,))
-        await session.add_user(UserMessage("Begin, ü."))
+        await session.open_conversation("You read.", (read,), UserMessage("Begin, ü."))
         call = ToolCall("call_1", "read", {"path": "a"})
         await session.add_answer(
             AssistantMessage("I look.", (call,), "hm"), StopReason.TOOL_USE, Usage(7, 3, 0.25)
@@ -163,10 +162,8 @@ async def test_a_broken_answer_is_kept_for_people_and_hidden_from_models(tmp_pat
 async def test_a_second_conversation_is_a_branch_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()) as session:
-        await session.open_conversation("one", ())
-        await session.add_user(UserMessage("first"))
-        await session.open_conversation("two", ())
-        await session.add_user(UserMessage("second"))
+        await session.open_conversation("one", (), UserMessage("first"))
+        await session.open_conversation("two", (), UserMessage("second"))
     chain = [(line["id"], line["parentId"]) for line in lines_of(path)[3:]]
     assert chain == [
         ("00000003", "00000002"),
@@ -176,33 +173,50 @@ async def test_a_second_conversation_is_a_branch_of_its_own(tmp_path: Path) -> N
     ]
 
 
-async def test_the_file_is_private_and_never_an_existing_one(tmp_path: Path) -> None:
+async def test_the_file_is_private_and_appears_with_the_first_message(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()) as session:
+        assert not path.exists()
+        await session.open_conversation("one", (), UserMessage("first"))
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert len(lines_of(path)) == 5
+
+
+async def test_a_session_without_a_message_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()):
-        assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ExternalError, match=r"s\.jsonl: cannot be created: File exists"):
-        async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()):
-            raise AssertionError
-    assert len(lines_of(path)) == 3
+        pass
+    assert not path.exists()
+
+
+async def test_an_existing_file_is_never_written(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text("mine\n")
+    async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()) as session:
+        with pytest.raises(ExternalError, match=r"s\.jsonl: File exists"):
+            await session.open_conversation("one", (), UserMessage("first"))
+    assert path.read_text() == "mine\n"
 
 
 async def test_a_disk_that_takes_no_more_is_an_error_with_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()) as session:
+        await session.open_conversation("one", (), UserMessage("first"))
+        assert session._descriptor is not None
         full = os.open("/dev/full", os.O_WRONLY)
         os.dup2(full, session._descriptor)
         os.close(full)
-        with pytest.raises(ExternalError, match="cannot be saved: No space left on device"):
+        with pytest.raises(ExternalError, match=r"cannot be saved: .*: No space left on device"):
             await session.add_user(UserMessage("x"))
 
 
-async def test_a_cancelled_entry_is_whole_or_not_there(tmp_path: Path) -> None:
+async def test_what_was_said_before_a_cancel_is_saved(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()) as session:
-        with trio.CancelScope() as scope:
+    with trio.CancelScope() as scope:
+        async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()) as session:
+            await session.open_conversation("one", (), UserMessage("first"))
             scope.cancel()
-            await session.add_user(UserMessage("never"))
-        await session.add_user(UserMessage("said"))
-    last = lines_of(path)[-1]
-    assert last["parentId"] == "00000002"
-    assert len(lines_of(path)) == 4
+            await session.add_user(UserMessage("second"))
+    assert scope.cancelled_caught
+    chain = [(line["id"], line["parentId"]) for line in lines_of(path)[-2:]]
+    assert chain == [("00000004", "00000003"), ("00000005", "00000004")]
