@@ -9,10 +9,16 @@ from pathlib import Path
 import trio
 
 import pinata
-from benchmarks import machine, repository, scheduler, start
+from benchmarks import machine, process, repository, scheduler, start
 from benchmarks.figure import Figure
 
-_MODULES = {"start": start, "scheduler": scheduler, "machine": machine, "repository": repository}
+_MODULES = {
+    "start": start,
+    "scheduler": scheduler,
+    "machine": machine,
+    "process": process,
+    "repository": repository,
+}
 _RESULTS = Path("bench-results.json")
 
 

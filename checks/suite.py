@@ -170,9 +170,10 @@ def _seal_one(path: Path) -> SavedLog | None:
     except FileNotFoundError:
         return None
     with file:
-        os.fsync(file.fileno())
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return SavedLog(str(path), os.fstat(file.fileno()).st_size, digest)
+        size = os.fstat(file.fileno()).st_size
+        if size:
+            os.fsync(file.fileno())
+        return SavedLog(str(path), size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def _signal_name(number: int) -> str:
