@@ -44,6 +44,10 @@ def test_an_unknown_field_comes_before_anything_else() -> None:
     )
 
 
+def test_of_several_faults_the_first_field_is_named() -> None:
+    assert refusal({"watts": 7, "colour": 5}).startswith("colour: ")
+
+
 def test_a_fault_of_no_known_kind_still_says_what_would_be_right() -> None:
     assert refusal({"watts": 7}) == "watts: 7 is not allowed; it must be a multiple of 5"
 
