@@ -173,9 +173,13 @@ async def test_traces_that_went_along_with_a_decision_are_not_written_again(
 
 async def test_an_idle_log_has_no_timer(path: Path, mock_clock: MockClock) -> None:
     async with opened(path) as log:
-        await log.append([RunStarted(1)])
-        await wait_all_tasks_blocked()
-        assert trio.lowlevel.current_statistics().seconds_to_next_deadline == float("inf")
+        for number in range(2):
+            await log.append([RunResumed(str(number))])
+            await wait_all_tasks_blocked()
+            assert trio.lowlevel.current_statistics().seconds_to_next_deadline == float("inf")
+            log.note(TALK[0])
+            await wait_all_tasks_blocked()
+            mock_clock.jump(0.25)
 
 
 async def test_leaving_writes_what_is_buffered(path: Path) -> None:
