@@ -83,6 +83,23 @@ class _Memory:
         pass
 
 
+class _Counting:
+    """Passes everything on, and counts events and how often they are made durable."""
+
+    def __init__(self, sink: EventSink) -> None:
+        self.sink = sink
+        self.events = 0
+        self.flushes = 0
+
+    async def append(self, events: Sequence[Event]) -> None:
+        self.events += len(events)
+        self.flushes += 1
+        await self.sink.append(events)
+
+    def note(self, event: Trace) -> None:
+        self.sink.note(event)
+
+
 async def figures() -> list[Figure]:
     with TemporaryDirectory() as scratch:
         numbers = count()
@@ -103,6 +120,7 @@ async def figures() -> list[Figure]:
         )
         folder = new_folder()
         saving = await seconds(lambda: _with_log(folder, many, _Saving(folder)))
+        flushes = await _flushes_per_event(new_folder())
         cancelling = await _cancel_seconds(new_folder())
     return [
         Figure("dependent start, 64 tasks, in memory, p99", _p99(in_memory), "ms", 1),
@@ -110,9 +128,19 @@ async def figures() -> list[Figure]:
         Figure("10,000 no-op tasks with the log", large / 1000, "s", 5),
         Figure("10,000 tasks over ten times 1,000", large, "ms", 1.3, small),
         Figure("10,000 tasks with a durable result each", saving, "s", 30),
+        Figure("flushes per event, 64 tasks running", flushes, "", 0.5),
         Figure("1,000 queued tasks cancelled", cancelling, "s", 1),
         Figure("10,000 no-op tasks, memory of the process", await _peak_mb(), "MB", 200),
     ]
+
+
+async def _flushes_per_event(folder: RunFolder) -> float:
+    async with open_event_log(
+        folder.events_file, run=folder.run, clock=SystemClock(), mode=Mode.LEAN
+    ) as log:
+        counting = _Counting(log)
+        await _dependent_delays(counting, _independent(1_000), _Saving(folder))
+    return counting.flushes / counting.events
 
 
 async def _cancel_seconds(folder: RunFolder) -> float:
