@@ -156,6 +156,17 @@ class Journal:
         return self.folder / _NAME
 
 
+class UnknownVersionError(CorruptionError):
+    """A journal was written by another version of pinata."""
+
+    def __init__(self, file: Path, version: int) -> None:
+        self.version = version
+        super().__init__(
+            f"{file} has version {version}, but version {_VERSION} is what can be read; use the "
+            "pinata that wrote it"
+        )
+
+
 class _Stored(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -264,16 +275,19 @@ def decode_journal(data: bytes, folder: Path) -> Journal:
     Raises:
         CorruptionError: `data` is no journal, or one of a version that is not known here.
     """
+    file = folder / _NAME
     try:
         version = _Versioned.model_validate_json(data).version
         if version != _VERSION:
-            raise CorruptionError(
-                f"{folder / _NAME} has version {version}, but version {_VERSION} is what can be "
-                "read; use the pinata that wrote it"
-            )
-        stored = _JournalV1.model_validate_json(data)
+            raise UnknownVersionError(file, version)
+        return _core_journal(_JournalV1.model_validate_json(data), folder)
     except ValidationError as error:
-        raise CorruptionError(f"{folder / _NAME} is damaged: {error.errors()[0]['msg']}") from error
+        raise CorruptionError(f"{file} is damaged: {error.errors()[0]['msg']}") from error
+    except (ValueError, IndexError) as error:
+        raise CorruptionError(f"{file} is damaged: a path in it is badly quoted") from error
+
+
+def _core_journal(stored: _JournalV1, folder: Path) -> Journal:
     return Journal(
         folder=folder,
         number=stored.number,

@@ -4,13 +4,14 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core.changes import Change
 from engine.core.ids import TreeId
 from tests.support.repos import RepoBuilder
 from worktrees.apply import prepare
+from worktrees.exchange import KernelMover, Mover
 from worktrees.hygiene import Repository
 from worktrees.journal import Journal
 from worktrees.patch import changes_between
@@ -52,8 +53,14 @@ class Setting:
     after: dict[str, tuple[int, bytes]]
     folder: Path
 
-    async def prepare(self, changes: Sequence[Change] | None = None) -> Journal:
-        """Prepare the integration of the changes."""
+    def with_folder(self, folder: Path) -> "Setting":
+        """Return the same with another folder for the run's integration."""
+        return replace(self, folder=folder)
+
+    async def prepare(
+        self, changes: Sequence[Change] | None = None, *, mover: Mover | None = None
+    ) -> Journal:
+        """Prepare the integration of the changes, or of others."""
         state = await measure(self.repo, self.repo.common_dir)
         return await prepare(
             self.repo,
@@ -61,6 +68,7 @@ class Setting:
             evidence_digest=EVIDENCE,
             triple=state,
             folder=self.folder,
+            mover=mover or KernelMover(),
         )
 
     def now(self) -> dict[str, tuple[int, bytes]]:

@@ -1,0 +1,104 @@
+"""A process that applies changes, or takes them back, in children that may be told to die.
+
+Starting Python costs more than applying a change, so one process is started, and it forks once for
+each job.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import trio
+
+from engine.core.changes import Change, ChangeStatus, quote_path, unquote_path
+from engine.core.ids import BlobId
+from engine.system import faults
+from tests.support.checkouts import Setting
+from worktrees.apply import execute, load_journal, resume, rollback
+from worktrees.hygiene import Repository
+
+
+class Forker:
+    """The test's end: hands out jobs and waits for how each ended."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def run(self, setting: Setting, work: str, plan: str) -> int:
+        """Do `work` (`apply`, `resume`, `rollback`) under a fault plan; return its exit code.
+
+        The code is negative when a signal ended it, and 1 when it failed.
+        """
+        changes = [
+            [quote_path(c.path), c.status.value, c.old_mode, c.new_mode, c.old_blob, c.new_blob]
+            for c in setting.changes
+        ]
+        job = [work, plan, str(setting.repo.root), str(setting.folder), changes]
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+
+@contextmanager
+def open_forker(env: dict[str, str]) -> Iterator[Forker]:
+    """Start the process; it ends with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        env={**env, "PYTHONPATH": str(Path.cwd())},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield Forker(process)
+
+
+async def do(setting: Setting, work: str) -> None:
+    """Do `work` on the setting."""
+    if work == "apply":
+        await execute(await setting.prepare())
+        return
+    journal = await load_journal(setting.folder)
+    assert journal is not None
+    if work == "resume":
+        await resume(setting.repo, journal)
+    else:
+        await rollback(setting.repo, journal)
+
+
+def _serve() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                _do_job(line)
+                code = 0
+            finally:
+                # Not sys.exit: the buffers and the input are the parent's.
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+def _do_job(line: str) -> None:
+    work, plan, top, folder, rows = json.loads(line)
+    changes = tuple(
+        Change(unquote_path(path), ChangeStatus(status), old, new, BlobId(before), BlobId(after))
+        for path, status, old, new, before, after in rows
+    )
+    root = Path(top)
+    repo = Repository(root, root / ".git", root / ".git", dict(os.environ))
+    faults.install(plan)
+    trio.run(do, Setting(repo, changes, {}, {}, Path(folder)), work)
+
+
+if __name__ == "__main__":
+    _serve()
