@@ -4,8 +4,10 @@ import ast
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +213,22 @@ def test_constraints_pin_every_dependency_and_name_no_place() -> None:
     assert [line for line in lines if not PINNED.fullmatch(line)] == []
     pinned = {_normal(line.partition("==")[0]) for line in lines}
     assert _dependencies() | _development_dependencies() <= pinned
+
+
+def test_dependencies_are_exactly_what_the_parts_import() -> None:
+    imported = {name.partition(".")[0] for path in SOURCES for name in _imports(path)}
+    foreign = imported - set(sys.stdlib_module_names) - PARTS
+    providers = packages_distributions()
+    used = {_normal(providers[name][0]) for name in foreign}
+    assert used - {"pydantic-core"} == _dependencies()  # pydantic brings its core along
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
 
 
 def test_architecture_says_what_every_dependency_replaces() -> None:
