@@ -29,8 +29,7 @@ def signal_group(group: int, number: int) -> bool:
 async def end_group(group: int) -> None:
     """Kill `group` until nothing in it lives, and collect those that are our children.
 
-    Its leader must have been collected, or be nobody's child of ours. Does not return while a
-    member refuses to die.
+    Its leader must have been collected already. Does not return while a member refuses to die.
     """
     pause_s = _FIRST_PAUSE_S
     while signal_group(group, signal.SIGKILL):

@@ -32,6 +32,8 @@ _PIPE_GRACE_S = 0.25
 _KILL_LIMIT_S = 10.0
 
 _calls = itertools.count(1)
+# Kept, so that nobody warns about a program that is still running when its Popen is collected.
+_undying: list["subprocess.Popen[bytes]"] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,7 @@ async def _finish(child: _Child, term_grace_s: float) -> bool:
             await strays.end_adopted(child.call)
     if limit.cancelled_caught:
         _log.warning("process group %s does not die of SIGKILL; leaving it", group)
+        _undying.append(child.popen)
     if child.stdin is not None:
         child.stdin.stop()
     outputs = (child.stdout, child.stderr)

@@ -1,3 +1,4 @@
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -36,6 +37,15 @@ def test_an_error_happens_at_the_given_pass_only() -> None:
     with pytest.raises(OSError, match="Input/output error"):
         faults.point("one.a")
     faults.point("one.a")
+
+
+def test_a_kill_is_for_this_process_and_cannot_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
+    faults.install("kill:one.a:1")
+    faults.point("other")
+    faults.point("one.a")
+    assert killed == [(os.getpid(), signal.SIGKILL)]
 
 
 def test_a_kill_happens_at_the_given_pass() -> None:

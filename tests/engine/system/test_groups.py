@@ -1,6 +1,8 @@
 import os
 import subprocess
 
+import pytest
+
 from engine.system.groups import end_group, signal_group
 from engine.system.identity import read_stat
 from tests.support.guard import blocking_allowed
@@ -30,6 +32,14 @@ def test_an_empty_group_takes_no_signal() -> None:
     child = start(("true",))
     child.wait()
     assert not signal_group(child.pid, 0)
+
+
+def test_a_group_that_we_may_not_signal_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(group: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    assert signal_group(os.getpgrp(), 0)
 
 
 async def test_every_member_is_dead_when_it_returns(beacon: Beacon) -> None:

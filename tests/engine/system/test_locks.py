@@ -11,7 +11,7 @@ import trio.testing
 
 from engine.core.errors import ExternalError, HeldElsewhereError
 from engine.system import locks
-from engine.system.locks import claim, hold
+from engine.system.locks import claim, hold, read_live_holder
 from tests.support.guard import blocking_allowed
 from tests.support.programs import Beacon, python
 
@@ -148,3 +148,11 @@ async def test_claims_from_many_tasks_never_overlap(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(10):
             nursery.start_soon(take_turns)
+
+
+async def test_whether_somebody_holds_a_lock_can_be_seen_without_taking_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert read_live_holder(path) is None
+    async with claim(path, what="it", holder="me"):
+        assert read_live_holder(path) == "me"
+    assert read_live_holder(path) is None

@@ -223,3 +223,22 @@ async def test_neither_descriptors_nor_busy_threads_are_left(beacon: Beacon) -> 
     assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208  (as above)
     assert threading.active_count() <= threads
     assert trio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
+
+
+async def test_a_program_that_cannot_be_killed_is_left_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pids: list[int] = []
+
+    def started(identity: ProcessIdentity) -> None:
+        pids.append(identity.pid)
+        scope.cancel()
+
+    monkeypatch.setattr(process, "_KILL_LIMIT_S", 0.01)
+    monkeypatch.setattr(process, "signal_group", lambda *_: True)
+    with trio.CancelScope() as scope:
+        await run(spec(("sleep", "60"), term_grace_s=0.01), started=started)
+    assert f"process group {pids[0]} does not die" in caplog.text
+    popen = process._undying.pop()
+    popen.kill()
+    await trio.to_thread.run_sync(popen.wait)

@@ -126,6 +126,35 @@ async def test_an_adopted_process_that_died_unseen_is_collected_by_a_later_call(
 
 
 @pytest.mark.usefixtures("adopting")
+async def test_nothing_is_collected_while_a_child_is_being_born(beacon: Beacon, go: Path) -> None:
+    daemon = await start_daemon(None, beacon, go)
+    os.kill(daemon, signal.SIGKILL)
+    await trio.to_thread.run_sync(os.waitid, os.P_PID, daemon, os.WEXITED | os.WNOWAIT)
+    with strays.birth():
+        strays._collect_adopted()
+        assert read_stat(daemon) is not None
+    strays._collect_adopted()
+    assert read_stat(daemon) is None
+
+
+def test_a_child_that_has_the_number_of_an_earlier_one_is_not_forgotten_with_it() -> None:
+    with strays.birth() as register:
+        forget_earlier = register(-1)
+        forget_later = register(-1)
+    forget_earlier()
+    assert -1 in strays._family.own
+    forget_later()
+    assert -1 not in strays._family.own
+
+
+@pytest.mark.usefixtures("adopting")
+async def test_members_of_the_group_that_were_adopted_are_collected(beacon: Beacon) -> None:
+    await run(spec(shell("sleep 60 & sleep 60 & echo $! > $1", str(beacon.path))))
+    assert read_stat(await beacon.pid()) is None
+    assert not strays._has_children()
+
+
+@pytest.mark.usefixtures("adopting")
 async def test_many_calls_at_once_keep_their_own_exit_codes() -> None:
     codes: list[int | None] = []
 
