@@ -71,6 +71,7 @@ class _Lines(Iterator[str]):
         if not start:
             raise StopIteration
         while piece and not piece.endswith(b"\n"):
+            trio.from_thread.check_cancelled()
             piece = self._take(self._file.readline(_CHUNK_BYTES))
         self._count += 1
         line = start.removesuffix(b"\n")

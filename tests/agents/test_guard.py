@@ -66,7 +66,9 @@ def test_writers_change_what_they_own_however_it_is_spelled(root: Path, tool: st
 def test_other_writes_are_refused_with_what_may_be_done_instead(
     root: Path, path: object, said: str
 ) -> None:
-    message = refused(writer(root, "a.txt", "src", home=str(root.parent)), path)
+    guard = writer(root, "a.txt", "src", home=str(root.parent))
+    message = refused(guard, path)
+    assert refused(guard, path, "edit") == message.replace("write needs", "edit needs")
     assert said in message
     if isinstance(path, str):
         assert message.endswith(

@@ -1,11 +1,14 @@
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from agents.filetools import grep
+from agents.filetools.registry import TOOLS
 from tests.support.toolbox import Toolbox
 
 
@@ -144,7 +147,21 @@ async def test_a_missing_path_is_an_error(box: Toolbox) -> None:
 
 async def test_cancelling_ends_the_search(box: Toolbox) -> None:
     box.put("a", "x\n")
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        await box.call("grep", pattern="x")
-    assert scope.cancelled_caught
+    listed = trio.Event()
+
+    async def list_files() -> tuple[bytes, ...]:
+        listed.set()
+        return (b"a",) * 200_000
+
+    context = replace(box.context, list_files=list_files)
+    answers: list[str] = []
+
+    async def call() -> None:
+        answers.append((await TOOLS["grep"].run(context, {"pattern": "y"})).text)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call)
+        await listed.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert answers == []
