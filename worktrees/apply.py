@@ -15,7 +15,7 @@ from typing import TypeVar
 import trio
 
 from engine.core.changes import ABSENT_MODE, Change
-from engine.core.errors import ConflictError, ExternalError
+from engine.core.errors import ConflictError, PinataError
 from engine.system import faults, files
 from worktrees import apply_recovery
 from worktrees.apply_ground import Ground, survey
@@ -132,7 +132,7 @@ async def _examine_and_stage(
     """
     ground = await trio.to_thread.run_sync(_survey, repo.root, slots, changes)
     conflicts = list(ground.conflicts)
-    failures: list[ExternalError] = []
+    failures: list[PinataError] = []
 
     async def compare() -> None:
         conflicts.extend(await _content_conflicts(repo, changes, ground, slots))
@@ -144,7 +144,7 @@ async def _examine_and_stage(
     async def attempt(work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
-        except ExternalError as error:
+        except PinataError as error:
             failures.append(error)
 
     async with trio.open_nursery() as nursery:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, assert_never
 
 from engine.system import faults, files
 from worktrees.apply_plan import (
@@ -106,6 +106,8 @@ class Bench:
             case Take() | Put() | Replace():
                 self._move(step)
                 return True
+            case _:
+                assert_never(step)
 
     def _move(self, step: Take | Put | Replace) -> None:
         slot = _slot_name(step.slot)
@@ -118,6 +120,8 @@ class Bench:
                     self._mover.move(self._slot_folder, slot, folder, name)
                 case Replace():
                     self._mover.swap(folder, name, self._slot_folder, slot)
+                case _:
+                    assert_never(step)
         except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
             raise _edited(step.entry.path) from error
 
@@ -157,6 +161,8 @@ class Bench:
                 case Take() | Put() | Replace():
                     if not self._move_back(step):
                         left.append(step.entry.path)
+                case _:
+                    assert_never(step)
             faults.point("apply.undo.done")
         self._flush(done)
         return tuple(left)
@@ -173,6 +179,8 @@ class Bench:
                     self._mover.move(folder, name, self._slot_folder, slot)
                 case Replace():
                     self._mover.swap(folder, name, self._slot_folder, slot)
+                case _:
+                    assert_never(step)
         except (FileNotFoundError, NotADirectoryError, FileExistsError):
             return False
         assert step.entry.after is not None
@@ -241,6 +249,8 @@ def _path_of(step: Step) -> bytes:
             return folder.path
         case Take(entry=entry) | Put(entry=entry) | Replace(entry=entry):
             return entry.path
+        case _:
+            assert_never(step)
 
 
 def _edited(path: bytes) -> ConflictsError:

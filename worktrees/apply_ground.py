@@ -72,14 +72,14 @@ def survey(folders: Folders, changes: Sequence[Change], device: int, now_ns: int
             reason = "cannot be read"
         if reason is not None:
             conflicts.append(PathConflict(change.path, reason))
-    if not conflicts:
-        conflicts.extend(unusable(folders, [change.path for change in changes], device))
     if conflicts:
         return Ground(states, tuple(conflicts), (), ())
     needed = frozenset(folder for path in added for folder in ancestors(path))
     removed = _emptied(folders, leaving, needed)
+    moving = [*(change.path for change in changes), *(gone.path for gone in removed)]
+    conflicts.extend(unusable(folders, moving, device))
     made = sorted(folder for folder in needed if not _is_folder(folders, folder))
-    return Ground(states, (), removed, tuple(made))
+    return Ground(states, tuple(conflicts), removed, tuple(made))
 
 
 def _state(folders: Folders, change: Change, now_ns: int) -> FileState | None:
@@ -160,7 +160,7 @@ def _emptied(
 def unusable(folders: Folders, paths: Iterable[bytes], device: int) -> Iterable[PathConflict]:
     """Yield the folders in which entries come and go and that do not allow it.
 
-    Of each path that is its own folder, or the nearest one above that is there.
+    Of each path that is the folder above it, or the nearest one that is there.
     """
     seen: set[bytes] = set()
     for path in paths:

@@ -285,7 +285,8 @@ def _blocked(
         if (reason := obstacle(bench.folders, path, leaving, appearing))
     ]
     device = journal.slots.stat().st_dev
-    return conflicts or list(unusable(bench.folders, [entry.path for entry in entries], device))
+    moving = [*(entry.path for entry in entries), *sorted(removed | made)] if entries else []
+    return conflicts or list(unusable(bench.folders, moving, device))
 
 
 def _answers(

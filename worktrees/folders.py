@@ -1,6 +1,5 @@
 """Folders of a working tree, opened one component at a time and never through a symbolic link."""
 
-import errno
 import os
 import stat
 from pathlib import Path
@@ -66,7 +65,9 @@ class Folders:
             self._names.pop()
             os.close(self._descriptors.pop())
         for name in wanted[shared:]:
-            self._descriptors.append(_open_inside(self._descriptors[-1], name))
+            # With both flags a link is an ENOTDIR like any other file; see open(2).
+            inner = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=self._descriptors[-1])
+            self._descriptors.append(inner)
             self._names.append(name)
         return self._descriptors[-1]
 
@@ -82,12 +83,3 @@ class Folders:
         """Whether neither a file nor a link stands at `path`."""
         found = self.lstat(path)
         return found is None or stat.S_ISDIR(found.st_mode)
-
-
-def _open_inside(parent: int, name: bytes) -> int:
-    try:
-        return os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=parent)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
-        raise

@@ -529,6 +529,48 @@ async def test_a_place_taken_during_a_rollback_stays(repo: RepoBuilder) -> None:
     assert repo.root.joinpath("folder/inner.txt").read_bytes() == b"mine\n"
 
 
+async def test_what_was_moved_comes_back_even_when_the_journal_cannot_be_written(
+    repo: RepoBuilder,
+) -> None:
+    setting = await set_up(repo, change_three)
+    journal = await setting.prepare()
+    away = setting.folder.with_name("away")
+
+    def lose_the_journal() -> None:
+        setting.folder.rename(away)
+        _edit(setting)
+
+    with pytest.raises(ConflictsError, match=r"edited\.txt was edited"):
+        await execute(journal, mover=Interrupted(b"edited.txt", before=lose_the_journal))
+    away.rename(setting.folder)
+    mode, _ = setting.before["edited.txt"]
+    assert setting.now() == {**setting.before, "edited.txt": (mode, b"mine\n")}
+    assert await load_journal(setting.folder) == journal
+
+
+async def test_what_could_not_be_put_back_is_reported_and_rollback_goes_on(
+    repo: RepoBuilder,
+) -> None:
+    setting = await set_up(repo, change_three)
+    journal = await setting.prepare()
+
+    def fail_twice() -> None:
+        faults.install("error:apply.undo.started:2:EIO")
+        repo.write("new/added.txt", "mine\n")
+
+    try:
+        with pytest.raises(IncompleteError, match="Input/output error; not everything was put"):
+            await execute(journal, mover=Interrupted(b"added.txt", before=fail_twice))
+    finally:
+        faults.install("")
+    assert await stored_state(setting) is JournalState.ROLLING_BACK
+    stored = await load_journal(setting.folder)
+    assert stored is not None
+    repo.root.joinpath("new/added.txt").unlink()
+    await rollback(setting.repo, stored)
+    assert setting.now() == setting.before
+
+
 # After a crash, or when asked again.
 
 
