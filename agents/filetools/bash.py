@@ -19,6 +19,8 @@ from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
 from engine.system.process import ProcessExit, ProcessSpec, ToFiles, run
 
 OUTPUT_LIMIT_BYTES = 64 << 20
+# Real-time signals have numbers only.
+_SIGNAL_NAMES = {known.value: known.name for known in signal.Signals}
 _JOIN_OUTPUTS = "exec 2>&1; "
 
 
@@ -75,7 +77,10 @@ def _ending(ended: ProcessExit) -> list[str]:
     if ended.overflowed:
         notes.append(f"the command was stopped: it wrote more than {OUTPUT_LIMIT_BYTES} bytes")
     elif ended.signal is not None:
-        notes.append(f"the command was ended by {signal.Signals(ended.signal).name}")
+        name = _SIGNAL_NAMES.get(ended.signal, f"signal {ended.signal}")
+        notes.append(f"the command was ended by {name}")
+    elif ended.code is None:
+        notes.append("the command could not be ended and was left alone")
     elif ended.code != 0:
         notes.append(f"the command exited with code {ended.code}")
     return notes

@@ -8,6 +8,7 @@ import trio
 
 from agents.filetools import bash
 from engine.system.identity import read_stat
+from engine.system.process import ProcessExit
 from tests.support.toolbox import Toolbox
 
 
@@ -45,10 +46,16 @@ async def test_a_non_zero_exit_is_an_error_with_the_output(box: Toolbox) -> None
     )
 
 
-async def test_a_signal_is_named(box: Toolbox) -> None:
-    assert await box.fault("bash", command="kill -TERM $$") == (
-        "(no output)\n\n[the command was ended by SIGTERM]"
+@pytest.mark.parametrize(("number", "name"), [(15, "SIGTERM"), (40, "signal 40")])
+async def test_a_signal_is_named(box: Toolbox, number: int, name: str) -> None:
+    assert await box.fault("bash", command=f"kill -{number} $$") == (
+        f"(no output)\n\n[the command was ended by {name}]"
     )
+
+
+def test_a_command_that_nothing_could_end_is_told() -> None:
+    left = ProcessExit(None, None, b"", b"", overflowed=False, pipes_held=False, duration_ms=1)
+    assert bash._ending(left) == ["the command could not be ended and was left alone"]
 
 
 async def test_silence_is_said(box: Toolbox) -> None:
