@@ -142,7 +142,13 @@ class RunFolder:
         return self.results / f"{task}.json"
 
     def attempt_result_file(self, attempt: AttemptId) -> Path:
-        """Return where the result of one attempt lies; a task's id has no dot in it."""
+        """Return where the result of one attempt lies; a task's id has no dot in it.
+
+        That of a task which never started (attempt 0) lies where the newest one does: it says
+        nothing that is worth keeping once the task has been tried.
+        """
+        if not attempt.number:
+            return self.result_file(attempt.task)
         return self.results / f"{attempt.task}.{attempt.number}.json"
 
     def transcript_file(self, attempt: AttemptId) -> Path:
@@ -181,7 +187,7 @@ class RunFolder:
     def save_results(self, results: Sequence[tuple[AttemptId, bytes]]) -> list[str]:
         """Make many results durable at about the price of one; return their digests, in order.
 
-        Each is written twice: as its attempt's, which stays, and as its task's newest.
+        An attempt's is written twice: under its own name, which stays, and as its task's newest.
 
         Raises:
             ResultTooLargeError: nothing was written.
@@ -190,12 +196,12 @@ class RunFolder:
         for attempt, data in results:
             if len(data) > RESULT_LIMIT_BYTES:
                 raise ResultTooLargeError(attempt, len(data))
-        targets = [
-            (path, data)
+        targets = {
+            path: data
             for attempt, data in results
             for path in (self.attempt_result_file(attempt), self.result_file(attempt.task))
-        ]
-        files.replace_many(targets, fault="store.result")
+        }
+        files.replace_many(list(targets.items()), fault="store.result")
         return [hashlib.sha256(data).hexdigest() for _, data in results]
 
     def read_result(self, attempt: AttemptId, digest: str) -> bytes:

@@ -90,6 +90,14 @@ def test_a_result_is_kept_for_its_attempt_and_as_the_newest(folder: RunFolder) -
     assert mode_of(folder.result_file(A1.task)) == 0o600
 
 
+def test_a_task_that_never_started_has_its_result_until_it_is_tried(folder: RunFolder) -> None:
+    digest = folder.save_result(AttemptId(TaskId("a"), 0), b"blocked")
+    assert folder.read_result(AttemptId(TaskId("a"), 0), digest) == b"blocked"
+    assert [path.name for path in folder.results.iterdir()] == ["a.json"]
+    folder.save_result(A1, b"first")
+    assert folder.result_file(A1.task).read_bytes() == b"first"
+
+
 def test_many_results_are_saved_at_once(folder: RunFolder) -> None:
     results = [(AttemptId(TaskId(f"t-{n}"), 0), f"result {n}".encode()) for n in range(10)]
     digests = folder.save_results(results)
