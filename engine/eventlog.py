@@ -36,7 +36,8 @@ _LOG = logging.getLogger(f"pinata.{__name__}")
 # How long a trace event may wait for others before it is written; a quarter of a second at most.
 _TRACE_DELAY_S = 0.1
 _USAGE_INTERVAL_MS = 1_000
-_SIZE_LIMIT_BYTES = 1 << 34
+# A reader sets so much memory aside at once, so it is no more than a live log can grow meanwhile.
+_GROWTH_LIMIT_BYTES = 64 << 20
 _LEAN_DROPS = (TurnStarted, TextDelta, ThinkingDelta, MessageEnded, ToolStarted, ToolEnded)
 
 Consumer = Callable[[Logged], None]
@@ -65,7 +66,7 @@ def replay(path: Path, run: RunId) -> list[Logged]:
 def _read(path: Path, run: RunId) -> tuple[list[Logged], int]:
     """Return the events, and how many bytes of the file hold them."""
     try:
-        data = files.read_regular(path, _SIZE_LIMIT_BYTES)
+        data = files.read_regular(path, path.lstat().st_size + _GROWTH_LIMIT_BYTES)
     except FileNotFoundError:
         return [], 0
     whole = data.rfind(b"\n") + 1
