@@ -95,6 +95,14 @@ async def test_no_more_lines_are_looked_for_than_an_answer_holds(box: Toolbox) -
     assert "a:2000: x\n\n[the first 2000 matching lines are shown; " in text
 
 
+async def test_the_limit_holds_over_all_files(box: Toolbox) -> None:
+    for name in "abcd":
+        box.put(name, "x\n")
+    text = await box.text("grep", pattern="x", limit=2)
+    assert text.startswith("a:1: x\nb:1: x\n\n[the first 2 matching lines are shown; ")
+    assert await box.text("grep", pattern="x", limit=4) == "a:1: x\nb:1: x\nc:1: x\nd:1: x"
+
+
 async def test_binary_large_missing_and_special_files_are_skipped(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
