@@ -149,6 +149,13 @@ def test_context_is_quoted_after_the_instructions_as_evidence() -> None:
     assert brief.index("use tabs") < brief.index(quoted)
 
 
+def test_no_kind_of_line_end_leads_out_of_a_quotation() -> None:
+    hostile = "a\r# b\r\n# c\x0b# d\x0c# e\x85# f\u2028# g\u2029# h"
+    brief = render_brief(BriefSpec(replace(SCOUT, context=(hostile,)), LIVE, feedback=hostile))
+    quoted = "\n".join(["> a", *(f"> # {letter}" for letter in "bcdefgh")])
+    assert brief.count(f"\n\n{quoted}\n") == 2
+
+
 def test_a_builder_learns_what_it_owns_and_how_it_is_checked() -> None:
     brief = render_brief(FULL)
     assert "- `src`\n- `a b.txt`\n" in brief
