@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import assert_never
 
 from agents.models.port import Usage
 
@@ -92,9 +93,13 @@ class Budget:
         """Return a sentence that says which limit was reached."""
         match kind:
             case BudgetKind.TURNS:
-                return f"turn budget: {self._max_turns} turns are used up"
+                most = self._max_turns
+                return f"turn budget: all are used up, {most} of {most}"
             case BudgetKind.TOOL_CALLS:
-                return f"tool-call budget: {self._max_tool_calls} tool calls are used up"
+                most = self._max_tool_calls
+                return f"tool-call budget: all are used up, {most} of {most}"
             case BudgetKind.COST:
                 spent = self._spent.usage.cost_usd or 0.0
                 return f"cost limit: {spent:.4g} dollars were spent of {self._cost_usd:.4g}"
+            case _:
+                assert_never(kind)

@@ -127,8 +127,6 @@ def check_submission(data: object, rules: SubmissionRules) -> Submission | tuple
         given = form.model_validate(data)
     except ValidationError as error:
         return explain_all(error, form.model_json_schema())
-    except UnicodeEncodeError:
-        return ("a text holds half of a surrogate pair, which is not a character; remove it",)
     faults = (*_common_faults(given, rules), *_kind_faults(given, rules))
     if faults:
         return faults

@@ -12,14 +12,14 @@ def test_as_many_turns_begin_as_there_are() -> None:
         BudgetKind.TURNS,
     ]
     assert (budget.spent.turns, budget.has_turn) == (2, False)
-    assert budget.describe(BudgetKind.TURNS) == "turn budget: 2 turns are used up"
+    assert budget.describe(BudgetKind.TURNS) == "turn budget: all are used up, 2 of 2"
 
 
 def test_as_many_calls_begin_as_there_are() -> None:
     budget = Budget(max_turns=9, max_tool_calls=1)
     assert [budget.begin_call(), budget.begin_call()] == [None, BudgetKind.TOOL_CALLS]
     assert budget.spent == Spent(0, 1, Usage())
-    assert budget.describe(BudgetKind.TOOL_CALLS) == "tool-call budget: 1 tool calls are used up"
+    assert budget.describe(BudgetKind.TOOL_CALLS) == "tool-call budget: all are used up, 1 of 1"
 
 
 @pytest.mark.parametrize(

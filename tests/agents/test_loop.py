@@ -216,7 +216,7 @@ async def test_one_turn_more_than_allowed_is_never_asked_for(tmp_path: Path) -> 
     studio = open_studio(tmp_path, max_turns=2)
     model = PieceModel([calls(READ)] * 3)
     assert await studio.run(model) == BudgetExceeded(
-        BudgetKind.TURNS, "turn budget: 2 turns are used up", Spent(2, 2, Usage())
+        BudgetKind.TURNS, "turn budget: all are used up, 2 of 2", Spent(2, 2, Usage())
     )
     assert len(model.asked) == 2
 
@@ -232,7 +232,7 @@ async def test_one_call_more_than_allowed_is_not_carried_out(tmp_path: Path) -> 
     model = PieceModel([calls(READ), submits()])
     assert await studio.run(model) == BudgetExceeded(
         BudgetKind.TOOL_CALLS,
-        "tool-call budget: 1 tool calls are used up",
+        "tool-call budget: all are used up, 1 of 1",
         Spent(2, 1, Usage()),
     )
 

@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +59,15 @@ def test_each_kind_learns_what_changed_files_mean_for_it() -> None:
 
 def test_codemode_is_explained_when_it_is_there() -> None:
     assert "`codemode`" in system_prompt(SCOUT, ("read", "codemode"), codemode=True)
+
+
+def test_tasks_of_one_custom_agent_share_its_prompt(tmp_path: Path) -> None:
+    text = "---\ndescription: d\nkind: reader\ntools: [grep, read]\n---\nDig.\n"
+    (tmp_path / "digger.md").write_text(text)
+    prompts = set()
+    for _ in range(2):
+        digger = load_roster([(Source.USER, tmp_path)]).definitions["digger"]
+        prompts.add(system_prompt(digger, digger.tools, codemode=False))
+    (prompt,) = prompts
+    assert prompt.startswith("Dig.\n")
+    assert "- `grep`\n- `read`\n- `submit_result`\n" in prompt
