@@ -21,13 +21,12 @@ from worktrees.apply_plan import (
     Where,
     locate,
 )
+from worktrees.apply_slots import FLUSH_EACH
 from worktrees.apply_state import is_untouched, read_state
 from worktrees.exchange import Mover
 from worktrees.folders import Folders, split_path
 from worktrees.journal import FileState, Journal, JournalEntry
 
-# Up to this many folders are flushed one by one; beyond, flushing the file system is cheaper.
-_FLUSH_EACH = 32
 _SPARE_FOLDER = b"folder"
 
 # How rmdir(2) says that a folder is not empty, or that there is no such folder.
@@ -227,7 +226,7 @@ class Bench:
 
     def _flush(self, steps: Sequence[Step]) -> None:
         touched = {split_path(_path_of(step))[0] for step in steps}
-        if len(touched) > _FLUSH_EACH:
+        if len(touched) > FLUSH_EACH:
             files.flush_file_system(self.journal.slots)
             return
         for folder in sorted(touched):

@@ -18,8 +18,9 @@ from worktrees.exchange import Mover, check_exchange
 from worktrees.folders import Folders, split_path
 from worktrees.journal import FileKind, FileState, Journal, JournalEntry
 
-# Up to this many files, flushing each is cheaper than flushing what everybody has written.
-_FLUSH_EACH = 32
+# Up to this many files or folders, flushing each is cheaper. Beyond, flushing the file system is,
+# though it waits for what everybody has written: each flush of its own empties the disk's cache.
+FLUSH_EACH = 4
 _PERMISSIONS = 0o777
 _EXECUTE = 0o111
 
@@ -68,7 +69,7 @@ def make_slots(folder: Path, root: Path, number: int, mover: Mover) -> Path:
         files.make_private_dir(place)
     slots = place / f"slots-{number}"
     remove_slots(folder, slots)
-    files.make_private_dir(slots)
+    slots.mkdir(mode=0o700)  # made durable with the first journal that names it
     try:
         check_exchange(mover, slots)
         staging(slots).mkdir()
@@ -147,7 +148,7 @@ def _flush(slots: Path, entries: Sequence[JournalEntry]) -> None:
         for slot, entry in enumerate(entries)
         if entry.after is not None and entry.after.kind is FileKind.FILE
     ]
-    if len(new) > _FLUSH_EACH:
+    if len(new) > FLUSH_EACH:
         files.flush_file_system(slots)
         return
     for path in new:
@@ -157,6 +158,7 @@ def _flush(slots: Path, entries: Sequence[JournalEntry]) -> None:
         finally:
             os.close(descriptor)
     files.sync_dir(slots)
+    files.sync_dir(slots.parent)
 
 
 def check_unchanged(journal: Journal, ground: Ground) -> None:
