@@ -1,10 +1,11 @@
+import errno
+import fcntl
 import os
 import signal
 import stat
 import subprocess
 from pathlib import Path
 
-import filelock
 import pytest
 import trio
 import trio.testing
@@ -125,10 +126,10 @@ async def test_a_lock_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 async def test_a_file_system_without_locks_is_refused_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_lock: object, *, blocking: bool) -> None:
-        raise OSError(38, os.strerror(38))
+    def refuse(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    monkeypatch.setattr(filelock.UnixFileLock, "acquire", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(ExternalError, match=r"has no locks \(flock\); keep the repository on a"):
         async with claim(tmp_path / "lock", what="it", holder="me"):
             pass

@@ -29,6 +29,24 @@ async def test_what_was_written_before_the_end_of_reading_is_kept(ends: Ends) ->
     assert sink.contents() == b"x" * 65_536
 
 
+async def test_what_was_read_reaches_the_sink_also_when_reading_is_stopped(ends: Ends) -> None:
+    class Hesitant(MemorySink):
+        async def take(self, data: bytes) -> None:
+            reached.set()
+            await trio.testing.wait_all_tasks_blocked()
+            await super().take(data)
+
+    reached = trio.Event()
+    sink = Hesitant(100)
+    pipe = OutputPipe(ends[0], sink)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pipe.pump)
+        os.write(ends[1], b"read")
+        await reached.wait()
+        await pipe.finish()
+    assert sink.contents() == b"read"
+
+
 async def test_a_writer_that_never_stops_does_not_hold_up_the_end(ends: Ends) -> None:
     class Refilling(MemorySink):
         async def take(self, data: bytes) -> None:
