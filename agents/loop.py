@@ -4,7 +4,7 @@ How an attempt ends is a value. Only a bug, or a disk that takes no more, raises
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import trio
@@ -50,6 +50,9 @@ from engine.core.events import (
 from engine.core.ids import AttemptId
 
 RETRY_DELAYS_S = (0.5, 1.0, 2.0)
+# As many as any budget allows; one more than that is enough to trip it.
+MAX_CALLS = 10_000
+MAX_ERROR_CHARS = 2_000
 REMINDER = (
     f"You have not handed in a result. Call `{SUBMIT_RESULT}` now, alone, with what you have. If"
     " the work is not done, say so there."
@@ -214,6 +217,7 @@ class _Conversation:
         attempt = self._spec.attempt
         text, thinking = TextCollector(), TextCollector()
         calls: list[ToolCall] = []
+        taken = set(self._call_ids)
         end: AnswerEnded | AnswerFailed = AnswerFailed(
             Trouble.DISCONNECT, "the answer stopped without an end"
         )
@@ -226,11 +230,18 @@ class _Conversation:
                     case ThinkingPiece():
                         for part in thinking.add(piece.text):
                             self._note(ThinkingDelta(attempt, part))
+                    case CallReady() if len(calls) > MAX_CALLS:
+                        pass
                     case CallReady():
-                        taken = self._call_ids | {call.id for call in calls}
-                        calls.append(tidy_call(piece.call, taken, len(taken) + 1))
-                    case AnswerEnded() | AnswerFailed():
+                        call = tidy_call(piece.call, taken, len(taken) + 1)
+                        taken.add(call.id)
+                        calls.append(call)
+                    case AnswerEnded():
                         end = piece
+                        break
+                    case AnswerFailed():
+                        message = whole_characters(piece.message[:MAX_ERROR_CHARS])
+                        end = replace(piece, message=message)
                         break
                     case _:
                         assert_never(piece)
@@ -243,7 +254,7 @@ class _Conversation:
             self._call_ids |= {call.id for call in message.calls}
             reason, error = end.stop_reason, None
         else:
-            reason, error = StopReason.ERROR, whole_characters(end.message)
+            reason, error = StopReason.ERROR, end.message
         await self._session.add_answer(message, reason, end.usage, error)
         self._note(MessageEnded(self._spec.attempt, reason.value))
         self._report_usage()

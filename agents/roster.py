@@ -16,12 +16,10 @@ from agents.guard import CEILINGS, WEB_TOOLS
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.spec import Backend, Kind, Thinking
 from engine.records.faults import RequestError, decode
-from engine.records.fields import Many, NotNull, Request
+from engine.records.fields import ID_PATTERN, ID_RULE, TEXT_LIMIT_CHARS, Many, NotNull, Request
 
 BUNDLED_FOLDER = Path(__file__).parent / "definitions"
-MAX_PERSONA_CHARS = 64_000
 _MAX_FILE_BYTES = 1 << 20
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +171,8 @@ def _overlay_notice(name: str, source: Source, below: _Draft) -> str:
 
 def _read(path: Path) -> tuple[dict[str, object], str]:
     """Return the settings that a file states, checked one by one, and its text."""
-    if not _NAME.fullmatch(path.stem):
-        raise _FaultError(
-            "the file's name must be the agent's: lower-case letters, digits and hyphens,"
-            " a letter first, at most 32"
-        )
+    if not re.fullmatch(ID_PATTERN, path.stem):
+        raise _FaultError(f"the file's name must be the agent's: {ID_RULE}")
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
@@ -207,8 +202,8 @@ def _split(text: str) -> tuple[str, str]:
     if end is None:
         raise _FaultError("its front matter does not end; add a line of three hyphens")
     persona = "\n".join(lines[end + 1 :]).strip()
-    if len(persona) > MAX_PERSONA_CHARS:
-        raise _FaultError(f"its text may have at most {MAX_PERSONA_CHARS} characters")
+    if len(persona) > TEXT_LIMIT_CHARS:
+        raise _FaultError(f"its text may have at most {TEXT_LIMIT_CHARS} characters")
     if "\0" in persona:
         raise _FaultError("its text holds a NUL character")
     return "\n".join(lines[1:end]), persona

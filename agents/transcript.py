@@ -51,7 +51,8 @@ def _said(message: dict[str, object]) -> SaidMessage:
         return SaidMessage(role, "")
     if isinstance(content, str):
         return SaidMessage(role, content)
-    assert isinstance(content, list)
+    if not isinstance(content, list):
+        raise TypeError("content is neither text nor a list")
     text = "\n".join(filter(None, (_piece(piece) for piece in content)))
     if role == "toolResult":
         return SaidMessage(f"tool {message['toolName']}", text)

@@ -358,3 +358,20 @@ async def test_a_hostile_answer_is_contained(tmp_path: Path) -> None:
     assert max(len(note.text) for note in deltas) <= 16_384
     started = [note for note in studio.notes if isinstance(note, ToolStarted)]
     assert all(len(note.tool) <= 64 and len(note.summary) <= 120 for note in started)
+
+
+async def test_an_answer_with_endless_calls_trips_the_budget(tmp_path: Path) -> None:
+    studio = open_studio(tmp_path, max_tool_calls=3)
+    model = PieceModel([calls(*[ToolCall("", "nosuch.tool", {})] * 12_000)])
+    outcome = await studio.run(model)
+    assert isinstance(outcome, BudgetExceeded)
+    assert (outcome.which, outcome.spent.tool_calls) == (BudgetKind.TOOL_CALLS, 3)
+    assert studio.transcript()[1].text.count("[calls nosuch_tool {}]") == 10_001
+
+
+async def test_an_endless_error_is_cut(tmp_path: Path) -> None:
+    studio = open_studio(tmp_path)
+    model = PieceModel([[AnswerFailed(Trouble.OTHER, "\ud800" + "x" * 10_000_000)]])
+    assert await studio.run(model) == ProviderFailed(
+        Trouble.OTHER, "\ufffd" + "x" * 1_999, Spent(1, 0, Usage())
+    )

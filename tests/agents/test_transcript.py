@@ -46,7 +46,16 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", '{"id": 1}', '{"type":"message"}', '{"type":"message","message":[]}']
+    "line",
+    [
+        '{"type":"message","message":{"role":"user","content":5}}',
+        '{"type":"message","message":{"role":"user","content":[5]}}',
+        "{",
+        "[]",
+        '{"id": 1}',
+        '{"type":"message"}',
+        '{"type":"message","message":[]}',
+    ],
 )
 def test_damage_elsewhere_is_named_with_its_line(tmp_path: Path, line: str) -> None:
     path = put(tmp_path, entry(role="user", content="a"), line + "\n")
