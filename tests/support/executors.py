@@ -73,7 +73,7 @@ class ScriptedExecutor:
         self,
         attempt: AttemptId,
         stop: Stop,
-        reporter: Reporter,  # noqa: ARG002  (the port's signature)
+        reporter: Reporter,
     ) -> AttemptOutcome:
         await trio.lowlevel.checkpoint()
         self.calls.append(f"close {attempt} {stop.cause.value}")

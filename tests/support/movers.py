@@ -62,6 +62,6 @@ class Refusing(KernelMover):
     def __init__(self, code: int) -> None:
         self._code = code
 
-    def swap(self, folder: int, name: bytes, other: int, other_name: bytes) -> None:  # noqa: ARG002
+    def swap(self, folder: int, name: bytes, other: int, other_name: bytes) -> None:
         """Raise."""
         raise OSError(self._code, os.strerror(self._code), "disk")
