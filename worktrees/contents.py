@@ -27,7 +27,6 @@ _STATUS = (
     "-z",
     "--branch",
     "--no-ahead-behind",
-    "--untracked-files=all",
     "--no-renames",
     # A submodule may ask in its configuration to be overlooked; nothing is overlooked here.
     "--ignore-submodules=none",
@@ -167,16 +166,24 @@ def copy_index(source: Path, target: Path) -> bool:
     return True
 
 
-async def read_status(repo: Repository, index: Path, settings: Sequence[str] = ()) -> StatusReading:
+async def read_status(
+    repo: Repository,
+    index: Path,
+    settings: Sequence[str] = (),
+    *,
+    untracked: bool = True,
+) -> StatusReading:
     """Compare the working tree with `index` and HEAD, once.
 
     Args:
         repo: where.
         index: usually a private copy; it is not written.
         settings: configuration for this call, each as `name=value`.
+        untracked: whether to look for files that `index` does not know.
     """
     options = [part for setting in settings for part in ("-c", setting)]
-    out = await git(repo, *options, *_STATUS, index=index)
+    shown = "--untracked-files=all" if untracked else "--untracked-files=no"
+    out = await git(repo, *options, *_STATUS, shown, index=index)
     return await in_thread(decode_status, out)
 
 

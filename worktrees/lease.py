@@ -228,10 +228,10 @@ async def _assert_whole(worktree: Repository, commit: CommitId, index: Path) -> 
 
     A file that Git calls modified is let pass: with some filters a fresh checkout already differs.
     """
-    status = await read_status(worktree, index)
+    status = await read_status(worktree, index, untracked=False)
     if status.head != commit:
         raise WorktreeNotWholeError(worktree.root, f"its HEAD is not {commit}")
-    wrong = [e.path for e in status.entries if e.staged not in ".?" or e.unstaged in "DT"]
+    wrong = [e.path for e in status.entries if e.staged != "." or e.unstaged in "DT"]
     if wrong:
         raise WorktreeNotWholeError(worktree.root, f"{shown_paths(wrong)} differ from {commit}")
 

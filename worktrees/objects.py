@@ -27,6 +27,8 @@ for _level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL, ConfigLe
     pygit2.settings.search_path[_level] = ""
 
 _COMMITTED_AT = re.compile(rb"\ncommitter [^\n]* (\d+) [+-]\d{4}\n")
+# Old repositories hold modes that Git reads as one of these two.
+_CANONICAL = {b"100664": "100644", b"100640": "100644", b"100600": "100644", b"100775": "100755"}
 _TREE_MODE = "040000"
 _NAME, _EMAIL = "pinata", "pinata@localhost"
 
@@ -104,6 +106,14 @@ class ObjectStore:
         """Return the tree of a commit."""
         first, _, _ = self.read(commit, ObjectType.COMMIT).partition(b"\n")
         return TreeId(first.removeprefix(b"tree ").decode("ascii"))
+
+    def root_tree(self, object_id: str) -> str:
+        """Return the tree of a commit, or the id itself when it is not a commit's."""
+        try:
+            found, _ = self._repo.odb.read_header(object_id)
+        except (KeyError, ValueError) as error:
+            raise UnreadableObjectError(object_id, str(error)) from error
+        return self.commit_tree(object_id) if found == ObjectType.COMMIT else object_id
 
     def commit_time_s(self, commit: str) -> int:
         """Return when a commit was made, in seconds since 1970."""
@@ -188,7 +198,7 @@ def _decode_tree(data: bytes) -> dict[bytes, TreeEntry]:
     while at < len(data):
         space = data.index(b" ", at)
         end = data.index(b"\0", space)
-        mode = data[at:space].decode("ascii").rjust(6, "0")
+        mode = _CANONICAL.get(data[at:space], data[at:space].decode("ascii").rjust(6, "0"))
         entries[data[space + 1 : end]] = TreeEntry(mode, data[end + 1 : end + 21].hex())
         at = end + 21
     return entries

@@ -9,10 +9,13 @@ import trio
 from engine.core.changes import Change, ChangeStatus
 from engine.core.ids import BlobId, CommitId, TreeId
 from engine.system.faults import point
+from worktrees.compare import compare
 from worktrees.hygiene import Repository, git, git_to_file
 from worktrees.machine import in_thread
+from worktrees.objects import with_objects
 
 _READ_BYTES = 1 << 20
+_MOST_FOLDERS = 200
 
 # Each flag answers a configuration that would otherwise change the bytes: diff.noprefix,
 # diff.external, text conversion, color.ui, core.abbrev, diff.renames.
@@ -60,6 +63,10 @@ async def changes_between(
     """Return what differs between two trees or commits, sorted by path; a rename is two changes."""
     if before == after:
         return ()
+    # Usually few folders differ, and reading those costs less than starting a program.
+    found = await with_objects(repo, lambda store: compare(store, before, after, _MOST_FOLDERS))
+    if found is not None:
+        return found
     options = ("-r", "-z", "--raw", "--no-renames", "--full-index", "--ignore-submodules=none")
     out = await git(repo, "diff-tree", *options, "-O/dev/null", before, after)
     return await in_thread(_decode_changes, out)

@@ -88,6 +88,20 @@ async def test_edits_put_and_remove_by_path(repo: RepoBuilder) -> None:
     assert after == before
 
 
+async def test_modes_of_old_repositories_are_read_as_git_reads_them(repo: RepoBuilder) -> None:
+    blob = repo.store(b"x")
+    raw = b"".join(
+        mode + b" " + name + b"\0" + bytes.fromhex(blob)
+        for mode, name in ((b"100664", b"a"), (b"100775", b"b"))
+    )
+    stdin, literally = raw, ("-t", "tree", "--literally", "-w", "--stdin")
+    tree = TreeId(repo.git("hash-object", *literally, stdin=stdin).decode().strip())
+    assert await read_entries(await repo.discovered(), tree, [b"a", b"b"]) == {
+        b"a": TreeEntry("100644", blob),
+        b"b": TreeEntry("100755", blob),
+    }
+
+
 async def test_file_and_folder_change_places(repo: RepoBuilder) -> None:
     tree = repo.ask("rev-parse", "HEAD^{tree}")
     new = TreeEntry("100644", repo.store(b"new"))

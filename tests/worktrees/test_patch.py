@@ -113,3 +113,14 @@ async def test_a_patch_that_fails_leaves_nothing(repo: RepoBuilder, tmp_path: Pa
 
 def has_entries(folder: Path) -> bool:
     return any(folder.iterdir())
+
+
+async def test_a_wide_difference_is_listed_too(repo: RepoBuilder) -> None:
+    before = TreeId(repo.ask("rev-parse", "HEAD^{tree}"))
+    names = [f"folder-{number:03}/file.txt" for number in range(250)]
+    for name in names:
+        repo.write(name, "x")
+    repo.commit("wide")
+    after = TreeId(repo.ask("rev-parse", "HEAD^{tree}"))
+    changes = await changes_between(await repo.discovered(), before, after)
+    assert [change.path.decode() for change in changes] == names
