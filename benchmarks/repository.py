@@ -74,7 +74,9 @@ def _build(scratch: Path, files: int) -> tuple[Path, dict[str, str]]:
         path = root / f"d{number % 97}" / f"{number}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{number}\n" * (1024 // (len(str(number)) + 1)))
-    for argv in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+    # A collection in the background would be measured too, and outlive the folder.
+    quiet = ["config", "gc.auto", "0"]
+    for argv in (["init", "-q"], quiet, ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run(["git", *argv], cwd=root, env=env, check=True)
     _edit(root)
     return root, env
