@@ -1,30 +1,24 @@
 """Leads one agent through its task: prompt, brief, tools, conversation."""
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from agents.backends.in_process import RESULT_ONLY_TOOLS, InProcessAgent, InProcessSpec
 from agents.brief import BriefSpec, WaitingPatch, render_brief
 from agents.budget import Budget
-from agents.definition import Definition
 from agents.dependency import Dependency
 from agents.filetools.tool import ToolContext
-from agents.guard import READING_TOOLS, Guard
 from agents.loop import (
     AgentOutcome,
-    AgentSpec,
     BudgetExceeded,
     NoResult,
     ProviderFailed,
     Submitted,
-    run_agent,
 )
-from agents.prompt import system_prompt
 from agents.session import SessionHeader, open_session
 from agents.submission import SubmissionRules, decode_submission
-from agents.toolbox import Toolbox
 from engine.core.ids import TaskId
 from engine.core.outcome import FailureStage
 from engine.core.spec import Kind
@@ -69,23 +63,24 @@ async def lead(
     draft.transcript = str(path)
     draft.stage = FailureStage.PROCESS
     async with open_session(path, header, clock=run.context.clock, next_id=new_entry_id) as session:
-        converse = partial(
-            run_agent,
+        agent = InProcessAgent(
+            InProcessSpec(
+                attempt=draft.attempt,
+                definition=definition,
+                rules=assignment.rules,
+                context=_context(workshop, draft, assignment.place),
+                ownership=draft.task.ownership,
+                fold_case=run.record.fold_case,
+            ),
             model=model,
             session=session,
             budget=draft.budget,
             note=reporter.note,
         )
-        outcome = await converse(
-            _spec(draft, definition, definition.tools, assignment),
-            toolbox=_toolbox(workshop, draft, assignment.place, definition.tools),
-        )
+        outcome = await agent.run(render_brief(assignment.brief))
         if isinstance(outcome, NoResult) and draft.task.kind is Kind.WRITER:
-            retry = replace(assignment, brief=replace(assignment.brief, result_only=True))
-            outcome = await converse(
-                _spec(draft, definition, READING_TOOLS, retry),
-                toolbox=_toolbox(workshop, draft, assignment.place, READING_TOOLS),
-            )
+            retry = replace(assignment.brief, result_only=True)
+            outcome = await agent.run(render_brief(retry), RESULT_ONLY_TOOLS)
     return _ending(draft, outcome)
 
 
@@ -103,36 +98,14 @@ def _ending(draft: Draft, outcome: AgentOutcome) -> Ending | None:
             return Ending.failed(message, FailureStage.PROCESS)
 
 
-def _spec(
-    draft: Draft, definition: Definition, tools: Sequence[str], assignment: Assignment
-) -> AgentSpec:
-    return AgentSpec(
-        attempt=draft.attempt,
-        system=system_prompt(definition, tools, codemode=False),
-        brief=render_brief(assignment.brief),
-        rules=assignment.rules,
-    )
-
-
-def _toolbox(workshop: Workshop, draft: Draft, place: Repository, tools: Sequence[str]) -> Toolbox:
-    environment = workshop.environment
-    home = environment.get("HOME") or None
-    guard = Guard(
-        kind=draft.task.kind,
+def _context(workshop: Workshop, draft: Draft, place: Repository) -> ToolContext:
+    return ToolContext(
         root=place.root,
-        ownership=draft.task.ownership,
-        tools=tuple(tools),
-        fold_case=workshop.run.record.fold_case,
-        home=home,
-    )
-    context = ToolContext(
-        root=place.root,
-        env=environment,
+        env=workshop.environment,
         mark=workshop.mark(draft.attempt),
         list_files=partial(list_files, place),
         shell=workshop.shell,
     )
-    return Toolbox(tools, guard, context)
 
 
 def new_budget(workshop: Workshop) -> Budget:
@@ -147,17 +120,21 @@ def new_budget(workshop: Workshop) -> Budget:
 
 def dependencies(workshop: Workshop, draft: Draft) -> tuple[Dependency, ...]:
     """Return what the brief says about the direct predecessors, in the order of `after`."""
-    return tuple(_dependency(workshop, workshop.results[task]) for task in draft.task.after)
+    return tuple(
+        _dependency(workshop, workshop.results[task], draft.task.kind) for task in draft.task.after
+    )
 
 
-def _dependency(workshop: Workshop, result: SavedResult) -> Dependency:
+def _dependency(workshop: Workshop, result: SavedResult, reader: Kind) -> Dependency:
     kind = workshop.run.spec.task(result.id).kind
+    path = str(workshop.run.folder.result_file(result.id))
     submission = result.submission
     return Dependency(
         task=result.id,
         agent=result.agent,
         status=result.status,
-        result_path=str(workshop.run.folder.result_file(result.id)),
+        # A writer is not told where the user's checkout lies: agents that know have worked there.
+        result_path=None if reader is Kind.WRITER else path,
         submission=None if submission is None else decode_submission(submission, kind),
         summary=result.reason or "",
         changed_files=(

@@ -1,6 +1,7 @@
 """The executor of a run: carries out attempts and saves what they came to."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import trio
@@ -44,8 +45,13 @@ class Attempts:
         reporter: Reporter,  # noqa: ARG002 - the port has it
     ) -> AttemptOutcome:
         """Save what a stopped attempt left behind; a result that it brought after all is in it."""
-        draft = self._drafts.get(attempt) or self._begin(attempt)
-        return await self._save(draft, Ending(stop.status, stop.reason))
+        draft = self._drafts.get(attempt)
+        if draft is not None:
+            return await self._save(draft, Ending(stop.status, stop.reason))
+        # The stop was recorded while the attempt's own result was being saved: all of that stays.
+        saved = self._workshop.results[attempt.task]
+        assert saved.attempt == attempt.number
+        return await self._keep(replace(saved, status=stop.status, reason=stop.reason, stage=None))
 
     async def settle_unstarted(self, tasks: Sequence[Unstarted]) -> Sequence[str | None]:
         """Save the results of tasks that never started."""
@@ -89,12 +95,16 @@ class Attempts:
         saved = draft.result(ending, now_ms)
         with trio.CancelScope(shield=True):
             try:
-                (digest,) = await self._store([saved])
+                outcome = await self._keep(saved)
             except ResultTooLargeError as error:
                 draft.submission = None
-                saved = draft.result(Ending.failed(str(error), draft.stage), now_ms)
-                (digest,) = await self._store([saved])
-        self._drafts.pop(draft.attempt, None)
+                ending = Ending.failed(str(error), draft.stage)
+                outcome = await self._keep(draft.result(ending, now_ms))
+        del self._drafts[draft.attempt]
+        return outcome
+
+    async def _keep(self, saved: SavedResult) -> AttemptOutcome:
+        (digest,) = await self._store([saved])
         return AttemptOutcome(
             status=saved.status,
             reason=saved.reason,
