@@ -15,11 +15,11 @@ from pathlib import Path
 import trio
 
 from engine.core.changes import quote_path
-from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, TreeId
 from worktrees.hygiene import Repository, git
 from worktrees.machine import in_thread
 from worktrees.objects import read_commit_tree
+from worktrees.refusal import UnmergedPathsError
 
 _STATUS = (
     "status",
@@ -31,25 +31,6 @@ _STATUS = (
     # A submodule may ask in its configuration to be overlooked; nothing is overlooked here.
     "--ignore-submodules=none",
 )
-_SHOWN_PATHS = 10
-
-
-class UnmergedPathsError(ConflictError):
-    """The index holds unmerged entries."""
-
-    def __init__(self, paths: Sequence[bytes]) -> None:
-        self.paths = tuple(paths)
-        super().__init__(
-            f"these paths are unmerged: {shown_paths(self.paths)}; "
-            "finish or abort the merge, then call again"
-        )
-
-
-def shown_paths(paths: Sequence[bytes]) -> str:
-    """Return the first paths as text, and how many more there are."""
-    shown = ", ".join(quote_path(path) for path in paths[:_SHOWN_PATHS])
-    rest = len(paths) - _SHOWN_PATHS
-    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 @dataclass(frozen=True, slots=True)

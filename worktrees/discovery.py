@@ -11,9 +11,9 @@ from pathlib import Path
 
 from engine.core.errors import ConflictError, ExternalError, UsageError
 from engine.system.process import ProcessExit
-from worktrees.contents import UnmergedPathsError
 from worktrees.hygiene import GitError, Repository, git, git_environment, run_git
 from worktrees.machine import in_thread
+from worktrees.refusal import UnmergedPathsError
 
 # The oldest Git that takes `cat-file -z` and `merge-tree --write-tree`, and the oldest line of
 # releases in which all of this was tried.

@@ -16,9 +16,10 @@ from engine.core.ids import CommitId
 from engine.system.faults import point
 from engine.system.files import make_private_dir, sync_dir
 from engine.system.locks import hold
-from worktrees.contents import copy_index, read_status, shown_paths
+from worktrees.contents import copy_index, read_status
 from worktrees.hygiene import Repository, git
 from worktrees.machine import in_thread, passed
+from worktrees.refusal import shown_paths
 from worktrees.registration import (
     Registration,
     delete_tree,

@@ -10,13 +10,12 @@ from tests.support.repos import RepoBuilder
 from tests.worktrees.test_discovery import leave_conflict
 from worktrees.contents import (
     ContentTree,
-    UnmergedPathsError,
     content_tree,
     copy_index,
     decode_status,
     private_index,
-    shown_paths,
 )
+from worktrees.refusal import UnmergedPathsError, shown_paths
 
 HOSTILE_NAMES = (
     b"two\nlines",

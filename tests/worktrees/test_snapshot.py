@@ -6,8 +6,8 @@ from engine.core.errors import ConflictError
 from engine.core.ids import RunId
 from tests.support.repos import RUN, RepoBuilder
 from tests.worktrees.test_discovery import leave_conflict
-from worktrees.contents import UnmergedPathsError
 from worktrees.refs import RefMovedError, base_ref
+from worktrees.refusal import UnmergedPathsError
 from worktrees.snapshot import RestlessCheckoutError, Snapshot, take_snapshot
 
 
