@@ -14,7 +14,7 @@ from engine.system import faults
 from engine.system.locks import claim
 from tests.support.repos import RepoBuilder
 from tests.support.workshop import Workshop, open_workshop
-from tests.worktrees.test_contents import is_in_use
+from tests.worktrees.test_contents import is_in_use, with_submodule
 from worktrees.hygiene import GitError
 from worktrees.lease import (
     ForeignWorktreeError,
@@ -399,3 +399,40 @@ async def test_a_worktree_is_found_again_by_its_path(repo: RepoBuilder, state: P
     for name in ("other", "missing"):
         with pytest.raises(ForeignWorktreeError, match="no worktree of the engine"):
             await open_worktree(shop.checkout, shop.path(name))
+
+
+async def test_places_may_be_named_through_links(repo: RepoBuilder, tmp_path: Path) -> None:
+    (tmp_path / "real-state").mkdir()
+    (tmp_path / "linked-state").symlink_to("real-state")
+    (tmp_path / "linked-checkout").symlink_to("checkout")
+    linked = RepoBuilder(tmp_path / "linked-checkout", repo.env)
+    shop = await open_workshop(linked, tmp_path / "linked-state")
+    worktree = await shop.worktree("fix")
+    (worktree.root / "edited.txt").write_text("after\n")
+    assert len((await shop.capture(worktree)).changes) == 1
+    assert await open_worktree(shop.checkout, shop.path("fix")) == worktree
+    await remove(shop, "fix")
+    assert nothing_left(repo, shop)
+
+
+async def test_the_git_folder_may_lie_elsewhere(repo: RepoBuilder, tmp_path: Path) -> None:
+    repo.git("init", "--quiet", "--separate-git-dir", str(tmp_path / "elsewhere.git"))
+    shop = await open_workshop(repo, tmp_path / "state")
+    assert shop.checkout.common_dir == tmp_path / "elsewhere.git"
+    worktree = await shop.worktree("fix")
+    assert worktree.git_dir == tmp_path / "elsewhere.git/worktrees/fix"
+    await remove(shop, "fix")
+    assert nothing_left(repo, shop)
+
+
+async def test_a_submodule_can_be_the_checkout(repo: RepoBuilder, tmp_path: Path) -> None:
+    with_submodule(repo, tmp_path)
+    inner = RepoBuilder(repo.root / "lib", repo.env)
+    before = inner.facts()
+    shop = await open_workshop(inner, tmp_path / "state")
+    worktree = await shop.worktree("fix")
+    (worktree.root / "kept.txt").write_text("after\n")
+    changes = (await shop.capture(worktree)).changes
+    assert [change.path for change in changes] == [b"kept.txt"]
+    await remove(shop, "fix")
+    assert inner.facts() == before

@@ -8,6 +8,7 @@ from worktrees.refs import (
     base_ref,
     delete_refs,
     evidence_ref,
+    head,
     keep,
     list_refs,
     read_ref,
@@ -86,3 +87,10 @@ async def test_a_held_lock_is_no_moved_ref(repo: RepoBuilder) -> None:
         await delete_refs(found, {base_ref(RUN): head})
     with pytest.raises(GitError, match="lock"):
         await keep(found, base_ref(RUN), repo.commit("second"), expect=head)
+
+
+async def test_head_names_a_commit_or_none(repo: RepoBuilder) -> None:
+    found = await repo.discovered()
+    assert await head(found) == repo.ask("rev-parse", "HEAD")
+    repo.git("checkout", "--quiet", "--orphan", "empty")
+    assert await head(found) is None
