@@ -4,9 +4,13 @@ Reads /proc as proc(5) describes it.
 """
 
 import functools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+# Fifty numbers and a name of at most sixteen characters.
+_STAT_LIMIT_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,19 @@ class ProcessStat:
 
 def read_stat(pid: int) -> ProcessStat | None:
     """Return what the kernel says about `pid`; None when there is no such process."""
+    # Read for every process there is, again and again, so without the comfort of Path.
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return None
+    try:
+        text = os.read(fd, _STAT_LIMIT_BYTES)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(fd)
     # The second field is the program's name in parentheses, and the name may hold any of " ()".
-    fields = text[text.rindex(b")") + 2 :].split()
+    fields = text[text.rindex(b")") + 2 :].split(maxsplit=20)
     return ProcessStat(
         pid=pid,
         state=fields[0].decode(),
@@ -64,7 +75,8 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 def all_pids() -> Iterator[int]:
     """Yield the numbers of the processes that exist now, dead but uncollected ones included."""
-    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    names = os.listdir("/proc")  # noqa: PTH208  (several times as fast, and needed often)
+    return (int(name) for name in names if name.isdigit())
 
 
 def identify(pid: int) -> ProcessIdentity | None:

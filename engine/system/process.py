@@ -259,8 +259,28 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
             _remove_empty_files(spec.output)
             raise
         forget = register(popen.pid)
+    try:
+        return _hold(popen, spec, closing, call=call, forget=forget, sinks=(budget, stdout, stderr))
+    except OSError as error:  # we are out of descriptors
+        signal_group(popen.pid, signal.SIGKILL)
+        popen.communicate()
+        forget()
+        raise LaunchError(os.fsdecode(spec.argv[0]), (error.strerror or "").lower()) from error
+
+
+def _hold(
+    popen: "subprocess.Popen[bytes]",
+    spec: ProcessSpec,
+    closing: ExitStack,
+    *,
+    call: str | None,
+    forget: Callable[[], None],
+    sinks: tuple[Budget, Sink, Sink],
+) -> _Child:
+    """Take hold of a program that was just started."""
     assert popen.stdout is not None
     assert popen.stderr is not None
+    budget, stdout, stderr = sinks
     closing.callback(popen.stdout.close)
     closing.callback(popen.stderr.close)
     stdin = None

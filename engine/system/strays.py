@@ -202,13 +202,14 @@ def _end_adopted_once(call: str) -> bool:
     """Kill the adopted children of `call`; return whether any of them was still alive."""
     wanted = call.encode()
     found = False
-    for stat in _children():
-        if stat.is_dead or _environment(stat.pid).get(_CALL) != wanted:
-            continue
-        found = True
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(stat.pid, signal.SIGKILL)
-    _collect_adopted()
+    adopted = _adopted()
+    for stat in adopted:
+        if not stat.is_dead and _environment(stat.pid).get(_CALL) == wanted:
+            found = True
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(stat.pid, signal.SIGKILL)
+    if adopted:
+        _collect_adopted()
     return found
 
 
@@ -225,27 +226,36 @@ def _collect_adopted() -> None:
         if _family.births:
             return
         session = os.getsid(0)
-        for stat in _children():
-            if stat.is_dead and stat.session != session and stat.pid not in _family.own:
+        for stat in _adopted():
+            if stat.is_dead and stat.session != session:
                 with suppress(ChildProcessError):
                     os.waitpid(stat.pid, os.WNOHANG)
 
 
-def _children() -> list[ProcessStat]:
-    """Return the children of this process, dead ones that nobody has collected included."""
+def _adopted() -> list[ProcessStat]:
+    """Return the children of this process that `process.run` did not start, or just starts."""
     me = os.getpid()
-    stats = (read_stat(pid) for pid in _child_pids())
+    stats = [read_stat(pid) for pid in _child_pids() if pid not in _family.own]
     return [stat for stat in stats if stat is not None and stat.parent == me]
 
 
 def _child_pids() -> Iterator[int]:
-    # Only some kernels list a process's children (CONFIG_PROC_CHILDREN), one file per thread.
-    lists = list(Path("/proc/self/task").glob("*/children"))
-    if not lists:
-        yield from all_pids()
-    for file in lists:
-        with suppress(FileNotFoundError, ProcessLookupError):
-            yield from map(int, file.read_bytes().split())
+    """Yield the numbers of all children, and maybe of others, with the least effort there is."""
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208  (after every call of a run)
+        try:
+            fd = os.open(f"/proc/self/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if _is_thread(thread):
+                # A kernel without CONFIG_PROC_CHILDREN.
+                yield from all_pids()
+                return
+            continue
+        with os.fdopen(fd, "rb") as file:
+            yield from map(int, file.read().split())
+
+
+def _is_thread(thread: str) -> bool:
+    return Path(f"/proc/self/task/{thread}").exists()
 
 
 def _has_children() -> bool:

@@ -1,3 +1,4 @@
+import errno
 import os
 import resource
 import signal
@@ -218,3 +219,18 @@ async def test_much_output_does_not_grow_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert ended.overflowed
     assert peak < 4 << 20
+
+
+async def test_a_program_that_we_cannot_take_hold_of_does_not_run_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pids: list[int] = []
+
+    def refuse(pid: int) -> None:
+        pids.append(pid)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(process, "identify", refuse)
+    with pytest.raises(LaunchError, match="cannot start 'sleep': too many open files"):
+        await run(spec(("sleep", "60")))
+    assert not is_running(pids[0])

@@ -86,6 +86,23 @@ async def test_a_daemon_that_kept_its_environment_ends_with_its_call(
 
 
 @pytest.mark.usefixtures("adopting")
+async def test_a_daemon_is_found_on_a_kernel_that_does_not_list_children(
+    beacon: Beacon, go: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = os.open
+
+    def open_but_no_list(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if str(path).endswith("/children"):
+            raise FileNotFoundError
+        return original(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", open_but_no_list)
+    assert os.getppid() in strays._child_pids()
+    daemon = await start_daemon(f"{TOKEN}/fix@1", beacon, go)
+    assert read_stat(daemon) is None
+
+
+@pytest.mark.usefixtures("adopting")
 async def test_a_daemon_is_found_while_another_call_is_running(beacon: Beacon, go: Path) -> None:
     async with trio.open_nursery() as nursery:
         other = trio.Event()
