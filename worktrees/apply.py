@@ -283,7 +283,22 @@ def _advance(journal: Journal, state: JournalState) -> Journal:
         return advance(journal, state)
 
 
+async def discard_originals(folder: Path) -> None:
+    """Remove what the journal in force in `folder` keeps outside of it, if anything.
+
+    For whoever is about to remove the folder: a rollback is no longer possible afterwards.
+    """
+    journal = await load_journal(folder)
+    if journal is not None:
+        await trio.to_thread.run_sync(remove_slots, folder, journal.slots)
+
+
 async def _check_unmoved(repo: Repository, journal: Journal) -> None:
+    if repo.root != journal.root:
+        raise ConflictError(
+            f"the integration was made in {journal.root} and not in {repo.root}; move the "
+            "checkout back, or reconcile the files by hand"
+        )
     now = await measure(repo, journal.folder)
     moved = "HEAD" if now.head != journal.head else "the index"
     if (now.head, now.index_digest) != (journal.head, journal.index_digest):

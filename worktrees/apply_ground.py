@@ -112,6 +112,8 @@ def obstacle(
             if folder in leaving.files:
                 return None
             return f"lies behind {quote_path(folder)}, which is no folder"
+        if folders.lstat(folder + b"/.git") is not None:
+            return f"lies in another repository, {quote_path(folder)}"
     found = folders.lstat(path)
     if found is None:
         return None

@@ -65,10 +65,10 @@ def make_slots(folder: Path, root: Path, number: int, mover: Mover) -> Path:
         OSError: it cannot be made.
     """
     place = choose_place(folder, root)
-    if place != folder:
-        files.make_private_dir(place)
     slots = place / f"slots-{number}"
     remove_slots(folder, slots)
+    if place != folder:
+        files.make_private_dir(place)
     slots.mkdir(mode=0o700)  # made durable with the first journal that names it
     try:
         check_exchange(mover, slots)

@@ -2,6 +2,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,17 @@ from engine.core.ids import BlobId
 from engine.system import faults
 from tests.support.checkouts import Setting, build_many, change_many, set_up, write
 from tests.support.movers import Died, Interrupted, Refusing, die
+from tests.support.privileges import unprivileged
 from tests.support.repos import RepoBuilder
-from worktrees.apply import execute, load_journal, resume, rollback, settle, verify_applied
+from worktrees.apply import (
+    discard_originals,
+    execute,
+    load_journal,
+    resume,
+    rollback,
+    settle,
+    verify_applied,
+)
 from worktrees.apply_plan import ConflictsError
 from worktrees.apply_recovery import (
     ApplyFailedError,
@@ -22,8 +32,9 @@ from worktrees.apply_recovery import (
     FileOutcome,
     IncompleteError,
     RollbackRefusedError,
+    carry_out,
 )
-from worktrees.exchange import NoExchangeError
+from worktrees.exchange import KernelMover, NoExchangeError
 from worktrees.hygiene import GitError
 from worktrees.journal import Journal, JournalState
 
@@ -49,6 +60,7 @@ def change_three(root: Path) -> None:
 async def assert_untouched(setting: Setting) -> None:
     assert setting.now() == setting.before
     assert await load_journal(setting.folder) is None
+    await discard_originals(setting.folder)
     assert list(setting.folder.glob("*")) == []
 
 
@@ -165,6 +177,10 @@ def _be_behind_a_link(repo: RepoBuilder) -> None:
     repo.root.joinpath("new").symlink_to(elsewhere)
 
 
+def _be_in_another_repository(repo: RepoBuilder) -> None:
+    repo.git("init", "--quiet", "new")
+
+
 def _lose_a_file(repo: RepoBuilder) -> None:
     shutil.rmtree(repo.root / "folder")
 
@@ -185,6 +201,7 @@ def _make_executable(repo: RepoBuilder) -> None:
         (_be_an_ignored_folder, "new/added.txt is a folder that holds something else"),
         (_be_behind_a_file, "new/added.txt lies behind new, which is no folder"),
         (_be_behind_a_link, "new/added.txt lies behind new, which is no folder"),
+        (_be_in_another_repository, "new/added.txt lies in another repository, new"),
         (_lose_a_file, "folder/inner.txt is not there any more"),
         (_lose_the_type, "edited.txt is not there any more"),
         (_make_executable, "edited.txt has changed since the run started"),
@@ -307,6 +324,7 @@ async def test_executable_bits_go_with_the_mode_and_the_others_stay(repo: RepoBu
 
 async def test_a_failing_filter_stops_the_preparation_and_leaves_nothing(repo: RepoBuilder) -> None:
     setting = await set_up(repo, change_two)
+    repo.git("config", "filter.broken.clean", "cat")
     repo.git("config", "filter.broken.smudge", "false")
     repo.git("config", "filter.broken.required", "true")
     repo.place(".git/info/attributes").write_text("kept.txt filter=broken\n")
@@ -390,6 +408,9 @@ async def test_slots_lie_beside_a_checkout_on_a_file_system_of_its_own(
         assert setting.now() == setting.after
         await rollback(setting.repo, journal)
         assert setting.now() == setting.before
+        assert _names_in(tmp_path) == beside
+        await execute(await setting.prepare())
+        await discard_originals(elsewhere)
         assert _names_in(tmp_path) == beside
     finally:
         shutil.rmtree(elsewhere)
@@ -571,6 +592,39 @@ async def test_what_could_not_be_put_back_is_reported_and_rollback_goes_on(
     assert setting.now() == setting.before
 
 
+async def test_a_rollback_in_the_same_call_that_cannot_be_recorded_is_still_a_whole_one(
+    repo: RepoBuilder,
+) -> None:
+    setting = await set_up(repo, change_three)
+    journal = await setting.prepare()
+    faults.install("error:journal.rolled_back.started:1:ENOSPC")
+    try:
+        with pytest.raises(ConflictsError):
+            await execute(journal, mover=Interrupted(b"edited.txt", before=lambda: _edit(setting)))
+    finally:
+        faults.install("")
+    assert await stored_state(setting) is JournalState.ROLLING_BACK
+    repo.write("edited.txt", "before\n")
+    assert setting.now() == setting.before
+    stored = await load_journal(setting.folder)
+    assert stored is not None
+    answers = await rollback(setting.repo, stored)
+    assert {answer.outcome for answer in answers} == {FileOutcome.ALREADY}
+
+
+async def test_a_folder_that_cannot_be_removed_undoes_the_apply(repo: RepoBuilder) -> None:
+    def change(root: Path) -> None:
+        shutil.rmtree(root / "folder")
+
+    setting = await set_up(repo, change)
+    journal = await setting.prepare()
+    repo.root.chmod(0o500)
+    with pytest.raises(ApplyFailedError, match="Permission denied"):
+        unprivileged(lambda: carry_out(journal, KernelMover()))
+    repo.root.chmod(0o700)
+    assert setting.now() == setting.before
+
+
 # After a crash, or when asked again.
 
 
@@ -725,6 +779,15 @@ async def test_head_or_index_moved_since_refuse_completion_and_rollback(repo: Re
         with pytest.raises(ConflictError, match="HEAD has changed"):
             await call(setting.repo, journal)
     assert await verify_applied(setting.repo, journal) == ()
+
+
+async def test_a_checkout_that_was_moved_is_refused(repo: RepoBuilder) -> None:
+    setting = await set_up(repo, change_two)
+    journal = await execute(await setting.prepare())
+    elsewhere = replace(setting.repo, root=setting.repo.root.with_name("moved"))
+    for call in (resume, rollback):
+        with pytest.raises(ConflictError, match="move the checkout back"):
+            await call(elsewhere, journal)
 
 
 async def test_one_edited_file_keeps_a_rollback_from_touching_the_other(repo: RepoBuilder) -> None:
