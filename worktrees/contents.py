@@ -162,10 +162,13 @@ async def read_status(
         settings: configuration for this call, each as `name=value`.
         untracked: whether to look for files that `index` does not know.
     """
-    options = [part for setting in settings for part in ("-c", setting)]
     shown = "--untracked-files=all" if untracked else "--untracked-files=no"
-    out = await git(repo, *options, *_STATUS, shown, index=index)
+    out = await git(repo, *_options(settings), *_STATUS, shown, index=index)
     return await in_thread(decode_status, out)
+
+
+def _options(settings: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part for setting in settings for part in ("-c", setting))
 
 
 def decode_status(out: bytes) -> StatusReading:
@@ -220,7 +223,7 @@ async def content_tree(
     if refuse_unmerged and reading.unmerged:
         raise UnmergedPathsError(reading.unmerged)
     edits = await in_thread(_edits, repo, reading)
-    await _edit_index(repo, index, edits)
+    await _edit_index(repo, index, edits, settings)
     staged = any(entry.staged not in ".?" for entry in reading.entries)
     if reading.head is not None and not (staged or edits.gone or edits.put):
         # Nothing differs from HEAD, so its tree is the answer and need not be written again.
@@ -242,17 +245,19 @@ async def write_index_tree(repo: Repository, index: Path) -> TreeId:
     return TreeId((await git(repo, "write-tree", index=index)).strip().decode("ascii"))
 
 
-async def _edit_index(repo: Repository, index: Path, edits: _Edits) -> None:
+async def _edit_index(
+    repo: Repository, index: Path, edits: _Edits, settings: Sequence[str]
+) -> None:
+    # With other settings than the comparison had, Git would pass over what that one found.
+    update = (*_options(settings), "update-index")
     if edits.gone:
         # `--remove` refuses a path whose folder has become a symbolic link, so these go first.
         listed = _nul_terminated(edits.gone)
-        await git(
-            repo, "update-index", "--force-remove", "-z", "--stdin", index=index, stdin=listed
-        )
+        await git(repo, *update, "--force-remove", "-z", "--stdin", index=index, stdin=listed)
     if edits.put:
         options = ("--add", "--remove", "--replace", "-z", "--stdin")
         listed = _nul_terminated(edits.put)
-        await git(repo, "update-index", *options, index=index, stdin=listed)
+        await git(repo, *update, *options, index=index, stdin=listed)
 
 
 def _nul_terminated(paths: Sequence[bytes]) -> bytes:

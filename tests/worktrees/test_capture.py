@@ -1,3 +1,4 @@
+import hashlib
 import os
 from pathlib import Path
 
@@ -171,6 +172,20 @@ async def test_flags_in_the_index_of_the_writer_hide_nothing(
     assert letters(await shop.capture(worktree)) == {b"edited.txt": "M", b"kept.txt": "M"}
 
 
+def pretend_long_ago(seed: Path, path: bytes, at_s: float) -> None:
+    """Let an index say that it was saved long after `path` was made, and that long ago.
+
+    Source: gitformat-index(5).
+    """
+    data = bytearray(seed.read_bytes())
+    entry = data.index(path + b"\0") - 62
+    changed_s = int.from_bytes(data[entry : entry + 4], "big")
+    data[entry : entry + 4] = (changed_s - 1000).to_bytes(4, "big")
+    data[-20:] = hashlib.sha1(data[:-20], usedforsecurity=False).digest()
+    seed.write_bytes(data)
+    os.utime(seed, (at_s + 100, at_s + 100))
+
+
 async def test_a_forged_time_hides_nothing(repo: RepoBuilder, state: Path) -> None:
     shop = await open_workshop(repo, state)
     worktree = await shop.worktree("fix")
@@ -181,6 +196,7 @@ async def test_a_forged_time_hides_nothing(repo: RepoBuilder, state: Path) -> No
     times = place.stat()
     edit.write("edited.txt", "BEFORE\n")
     os.utime(place, ns=(times.st_atime_ns, times.st_mtime_ns))
+    pretend_long_ago(shop.seed("fix"), b"edited.txt", times.st_mtime)
     assert letters(await shop.capture(worktree)) == {b"edited.txt": "M"}
 
 
