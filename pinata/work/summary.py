@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.core.errors import UsageError
 from engine.core.ids import Fingerprint, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
@@ -22,6 +21,18 @@ PAGE_BYTES = 32 * 1024
 BRIEF_BYTES = 8 * 1024
 # A shortened task keeps room for its neighbours' braces and commas.
 _SHORT_BYTES = PAGE_BYTES - 512
+# What is left of a part whose neighbours alone are over; all parts together stay within a page.
+_KEPT_BYTES = 256
+_SHORTENED = (
+    "brief",
+    "findings",
+    "sources",
+    "blockers",
+    "changedFiles",
+    "notices",
+    "summary",
+    "reason",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +54,20 @@ def status_counts(facts: Mapping[TaskId, TaskFacts]) -> dict[str, int]:
     return {status.value: found[status] for status in Status if found[status]}
 
 
-def check_page(offset: int, limit: int) -> None:
-    """Refuse a page that cannot be meant.
-
-    Raises:
-        UsageError: `offset` is negative, or `limit` is not 1 to 64.
-    """
-    if offset < 0:
-        raise UsageError(f"offset: {offset} is negative: use 0 or more")
-    if not 1 <= limit <= PAGE_TASKS:
-        raise UsageError(f"limit: {limit} is out of range: use 1 to {PAGE_TASKS}")
-
-
 def page(
     spec: RunSpec, facts: Mapping[TaskId, TaskFacts], *, offset: int = 0, limit: int = PAGE_TASKS
 ) -> tuple[list[dict[str, Any]], int | None]:
     """Return the task summaries from `offset` on, and the offset of the next page if there is one.
 
     A page ends at `limit` tasks or before the task that would take it over 32 KiB of UTF-8; it
-    holds at least one task, shortened if that one alone is over.
+    holds at least one task, shortened if that one alone is over. Behind the last task it is empty.
+
+    Args:
+        spec: the run's request.
+        facts: of every task.
+        offset: 0 or more.
+        limit: 1 to `PAGE_TASKS`.
     """
-    check_page(offset, limit)
     results = {id_: fact.result for id_, fact in facts.items() if fact.result is not None}
     out: list[dict[str, Any]] = []
     used, at = 0, offset
@@ -189,42 +193,40 @@ def cut_text(text: str, limit_bytes: int) -> str:
 
 
 def _size(value: object) -> int:
+    """Return how many bytes `value` takes as JSON text among its neighbours."""
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) + 2
 
 
 def _shortened(summary: dict[str, Any]) -> dict[str, Any]:
     """Shorten the largest parts first until the task fits a page by itself."""
     out = dict(summary, truncated=True)
-    for key in sorted(
-        (
-            "brief",
-            "findings",
-            "sources",
-            "blockers",
-            "changedFiles",
-            "notices",
-            "summary",
-            "reason",
-        ),
-        key=lambda k: -_size(out.get(k)),
-    ):
-        if _size(out) <= _SHORT_BYTES:
+    for key in sorted(_SHORTENED, key=lambda key: -_size(out.get(key))):
+        size = _size(out)
+        if size <= _SHORT_BYTES:
             break
         value = out.get(key)
-        spare = max(256, _SHORT_BYTES - (_size(out) - _size(value)))
+        room = max(_KEPT_BYTES, _SHORT_BYTES - (size - _size(value)))
         if isinstance(value, str):
-            out[key] = cut_text(value, spare // 2)
+            out[key] = _leading_text(value, room)
         elif isinstance(value, list):
-            out[key] = _leading(value, spare)
+            out[key] = _leading_items(value, room)
     return out
 
 
-def _leading(items: list[Any], limit_bytes: int) -> list[Any]:
-    kept: list[Any] = []
-    used = 2
-    for item in items:
+def _leading_text(text: str, room_bytes: int) -> str:
+    """Return the beginning of `text` that takes `room_bytes` as JSON; a control takes six."""
+    used = _size("…")
+    for at, character in enumerate(text):
+        used += _size(character) - _size("")
+        if used > room_bytes:
+            return text[:at] + "…"
+    return text
+
+
+def _leading_items(items: list[Any], room_bytes: int) -> list[Any]:
+    used = _size([])
+    for at, item in enumerate(items):
         used += _size(item)
-        if used > limit_bytes:
-            break
-        kept.append(item)
-    return kept
+        if used > room_bytes:
+            return items[:at]
+    return items
