@@ -1,5 +1,6 @@
 """Builds the real parts and hands them over; the one place that knows how a face reaches a tool."""
 
+import importlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -11,18 +12,19 @@ import trio
 from engine.core.errors import ConflictError, UsageError
 from engine.system import strays
 from engine.system.clock import SystemClock
-from pinata.tools.destination import INTEGRATE, ROLLBACK
-from pinata.tools.registry import Answer, Tool
-from pinata.tools.runs import RUN, STATUS, summarize
-from pinata.work.conduct import resume, taken_over
+from pinata.tools.registry import RESUME, Answer, Tool
 from pinata.work.context import Context, Observer
 from pinata.work.history import StoredRun, find_run, read_run
-from pinata.work.places import Places
 from worktrees.discovery import discover
 
-TOOLS: Final[Mapping[str, Tool[Any]]] = {
-    tool.name: tool for tool in (RUN, STATUS, INTEGRATE, ROLLBACK)
+_MODULES: Final = {
+    "pinata_run": "pinata.tools.runs",
+    "pinata_status": "pinata.tools.status",
+    "pinata_integrate": "pinata.tools.destination",
+    "pinata_rollback": "pinata.tools.destination",
+    RESUME: "pinata.tools.runs",
 }
+TOOL_NAMES: Final = tuple(name for name in _MODULES if name != RESUME)
 _AGENT_MARK = "PINATA_AGENT"
 
 
@@ -70,12 +72,9 @@ async def call_tool(context: Context, name: str, arguments: object) -> Answer:
     Raises:
         PinataError: the arguments do not fit, the call was refused, or it failed.
     """
-    tool = TOOLS.get(name)
-    if tool is None:
-        raise UsageError(f"unknown tool '{name}': the tools are {', '.join(TOOLS)}")
-    if tool.changes_state:
-        refuse_agents(context.environment)
-    return await tool.call(context, arguments)
+    if name not in TOOL_NAMES:
+        raise UsageError(f"unknown tool '{name}': the tools are {', '.join(TOOL_NAMES)}")
+    return await _call(context, name, arguments)
 
 
 async def resume_run(context: Context, prefix: str) -> Answer:
@@ -84,14 +83,29 @@ async def resume_run(context: Context, prefix: str) -> Answer:
     Raises:
         PinataError: a live process owns it, or it cannot go on.
     """
-    refuse_agents(context.environment)
-    repository = await discover(context.cwd, context.environment)
-    places = Places.of(repository, context.environment)
-    folder = await trio.to_thread.run_sync(find_run, places.common, prefix)
-    assert folder is not None
-    async with taken_over(context, folder, context.cwd) as stored:
-        await resume(context, stored)
-    return await trio.to_thread.run_sync(lambda: summarize(context, places, read_run(folder)))
+    return await _call(context, RESUME, {"run": prefix})
+
+
+async def _call(context: Context, name: str, arguments: object) -> Answer:
+    tool = await trio.to_thread.run_sync(_load, name)
+    if tool.changes_state:
+        refuse_agents(context.environment)
+    return await tool.call(context, arguments)
+
+
+def describe_tools() -> list[Answer]:
+    """Return the description of every tool; blocks."""
+    return [_load(name).describe() for name in TOOL_NAMES]
+
+
+def _load(name: str) -> Tool[Any]:
+    """Return a tool, or the command that stands beside them; blocks while it is first loaded.
+
+    Only what is asked for is loaded: whoever asks for the status does not wait for the graph
+    library and libgit2, which take longer to load than the answer takes.
+    """
+    tools: Mapping[str, Tool[Any]] = importlib.import_module(_MODULES[name]).TOOLS
+    return tools[name]
 
 
 async def read_stored(context: Context, prefix: str | None) -> StoredRun | None:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
+import pinata
 from engine.core.errors import UsageError
 
 
@@ -34,7 +35,12 @@ def _parser() -> argparse.ArgumentParser:
         description="Run graphs of coding agents; let only reviewed changes into a checkout.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"pinata {pinata.__version__}",
+        help="print the version and exit",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     run = _command(commands, "run", "run the job in a JSON file and wait for its end")

@@ -1,9 +1,8 @@
 """The command line: arguments in, lines and an exit code out."""
 
 import json
-import os
+import shutil
 import signal
-import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -21,13 +20,13 @@ from engine.core.errors import (
 )
 from engine.records.json_text import decode_json
 from pinata import app
-from pinata.faces import text
+from pinata.faces import output, text
 from pinata.faces.arguments import parse
 from pinata.faces.doctor import examine
 from pinata.faces.logs import show_log
 from pinata.faces.progress import Progress
 from pinata.tools.registry import Answer
-from pinata.work.context import Context, Silence
+from pinata.work.context import Silence
 
 _JOB_LIMIT_BYTES = 16 << 20
 _EXIT_CODES: Sequence[tuple[type[PinataError], int]] = (
@@ -44,17 +43,9 @@ CANCELLED = 3
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Carry out a command and return its exit code."""
     try:
-        given = parse(arguments)
-    except UsageError as error:
-        return _refuse(error)
-    try:
-        return trio.run(partial(_carry_out, given, environment))
+        return trio.run(partial(_carry_out, parse(arguments), environment))
     except PinataError as error:
-        return _refuse(error)
-    except BrokenPipeError:
-        # Whoever read our output is gone; nothing that matters is lost with it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _refuse(error, as_json="--json" in arguments)
     except KeyboardInterrupt:
         return CANCELLED
 
@@ -64,8 +55,12 @@ def exit_code(error: PinataError) -> int:
     return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
 
 
-def _refuse(error: PinataError) -> int:
-    print(f"pinata: {text.visible(str(error))}", file=sys.stderr)
+def _refuse(error: PinataError, *, as_json: bool) -> int:
+    """Say why nothing came of a command, on stderr: stdout carries nothing but what was asked."""
+    if as_json:
+        output.note(json.dumps({"error": str(error)}))
+    else:
+        output.note(f"pinata: {text.visible(str(error))}")
     return exit_code(error)
 
 
@@ -96,10 +91,10 @@ async def _resume(given: Namespace, environment: Mapping[str, str]) -> int:
 
 def _end_run(answer: Answer) -> int:
     """Print what became of a run; the log is on stdout already."""
-    for line in text.run_lines(answer):
-        print(line, file=sys.stderr)
+    for line in text.run_lines(answer, _width()):
+        output.note(line)
     if answer["status"] == "succeeded" and any("artifact" in task for task in answer["tasks"]):
-        print(f"to apply it: pinata integrate {answer['run']}", file=sys.stderr)
+        output.note(f"to apply it: pinata integrate {answer['run']}")
     return _RUN_CODES.get(answer["status"], 1)
 
 
@@ -122,10 +117,13 @@ async def _interruptible(progress: Progress, call: Callable[[], Awaitable[Answer
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch_signals, signals, progress, nursery.cancel_scope)
-            try:
-                answers.append(await call())
-            except PinataError as error:
-                failures.append(error)
+            async with trio.open_nursery() as shown:
+                shown.start_soon(progress.show)
+                try:
+                    answers.append(await call())
+                except PinataError as error:
+                    failures.append(error)
+                progress.end()
             nursery.cancel_scope.cancel()
     if failures:
         raise failures[0]
@@ -135,18 +133,16 @@ async def _interruptible(progress: Progress, call: Callable[[], Awaitable[Answer
 
 
 async def _watch_signals(
-    signals: AsyncIterator[int],
-    progress: Progress,
-    scope: trio.CancelScope,
+    signals: AsyncIterator[int], progress: Progress, scope: trio.CancelScope
 ) -> None:
-    interrupted = False
+    is_ending = False
     async for number in signals:
         name = signal.Signals(number).name
-        if interrupted or not progress.request_cancel(f"interrupted ({name})"):
+        if is_ending or not progress.request_cancel(f"interrupted ({name})"):
             scope.cancel()
             return
-        interrupted = True
-        print("pinata: cancelling; once more to stop at once", file=sys.stderr)
+        is_ending = True
+        output.note("pinata: cancelling; once more to stop at once")
 
 
 async def _status(given: Namespace, environment: Mapping[str, str]) -> int:
@@ -157,10 +153,14 @@ async def _status(given: Namespace, environment: Mapping[str, str]) -> int:
     }
     context = app.build_context(environment, Path.cwd(), Silence())
     answer = await app.call_tool(context, "pinata_status", arguments)
-    if given.json or given.task is not None:
-        _print_json(answer)
+    if given.task is None:
+        _print(given, answer, partial(text.run_lines, width=_width()))
+    elif given.detail in (None, "summary"):
+        _print(given, answer, partial(text.task_lines, width=_width()))
+    elif given.detail == "transcript":
+        _print(given, answer, text.transcript_lines)
     else:
-        _print_lines(text.run_lines(answer))
+        _print_json(answer)
     return 0
 
 
@@ -182,8 +182,8 @@ async def _rollback(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
-    context: Context = app.build_context(environment, Path.cwd(), Silence())
-    await show_log(context, given, print)
+    context = app.build_context(environment, Path.cwd(), Silence())
+    await show_log(context, given, output.write)
     return 0
 
 
@@ -195,11 +195,11 @@ async def _doctor(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _tools(given: Namespace, environment: Mapping[str, str]) -> int:  # noqa: ARG001 - one shape for all commands
-    described = [tool.describe() for tool in app.TOOLS.values()]
+    described = await trio.to_thread.run_sync(app.describe_tools)
     if given.json:
         _print_json(described)
     else:
-        _print_lines(f"{tool['name']}: {tool['description']}" for tool in described)
+        _print_lines(text.tool_lines(described, _width()))
     return 0
 
 
@@ -211,12 +211,16 @@ def _print(given: Namespace, answer: Answer, lines: Callable[[Answer], Iterable[
 
 
 def _print_json(answer: object) -> None:
-    print(json.dumps(answer, indent=1, ensure_ascii=False))
+    output.write(json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line)
+    output.write("".join(f"{line}\n" for line in lines))
+
+
+def _width() -> int:
+    """Return where prose is wrapped: at the terminal's edge, or where most terminals have it."""
+    return max(text.NARROWEST, shutil.get_terminal_size((text.WIDTH, 0)).columns)
 
 
 _COMMANDS: Mapping[str, Callable[[Namespace, Mapping[str, str]], Awaitable[int]]] = {

@@ -10,35 +10,42 @@ from engine.core.events import RunSettled
 from engine.core.ids import TaskId
 from engine.records.event import Logged, encode_event
 from pinata import app
-from pinata.faces.text import event_line
+from pinata.faces.text import log_line
 from pinata.work.context import Context
 from pinata.work.history import StoredRun
 
 _LOOK_AGAIN_S = 0.25
 
 
-async def show_log(context: Context, given: Namespace, show: Callable[[str], None]) -> None:
+async def show_log(context: Context, given: Namespace, show: Callable[[str], bool]) -> None:
     """Show the events of a run, or of one task of it, oldest first.
 
-    With `--follow`, go on until the run has settled.
+    With `--follow`, go on until the run has settled; it may be resumed meanwhile. When `show` says
+    that nobody reads any more, it is over at once.
 
     Raises:
         UsageError: there is no such run, or it has no such task.
     """
+    stored = await _read(context, given.run)
     seen = 0
-    prefix: str | None = given.run
     while True:
-        stored = await app.read_stored(context, prefix)
-        if stored is None:
-            raise UsageError("there are no runs yet")
-        prefix = stored.folder.run
-        for line in _lines(stored, stored.events[seen:], given):
-            show(line)
-        seen = len(stored.events)
+        text = "".join(f"{line}\n" for line in _lines(stored, stored.events[seen:], given))
+        if text and not await trio.to_thread.run_sync(show, text, abandon_on_cancel=True):
+            return
         if not given.follow or _has_settled(stored):
             return
-        # A log of another process tells nobody that it grew.
-        await trio.sleep(_LOOK_AGAIN_S)
+        seen = len(stored.events)
+        while len(stored.events) == seen:
+            # A log of another process tells nobody that it grew.
+            await trio.sleep(_LOOK_AGAIN_S)
+            stored = await _read(context, stored.folder.run)
+
+
+async def _read(context: Context, prefix: str | None) -> StoredRun:
+    stored = await app.read_stored(context, prefix)
+    if stored is None:
+        raise UsageError("there are no runs yet")
+    return stored
 
 
 def _has_settled(stored: StoredRun) -> bool:
@@ -57,8 +64,8 @@ def _lines(stored: StoredRun, events: Iterable[Logged], given: Namespace) -> Ite
                 logged.event, seq=logged.seq, run=stored.folder.run, at_ms=logged.at_ms
             )
             yield line.decode().rstrip("\n")
-        elif (shown := event_line(logged.event, agents)) is not None:
-            yield f"{(logged.at_ms - stored.record.started_at_ms) / 1000:8.2f}  {shown}"
+        elif (shown := log_line(logged, stored.record.started_at_ms, agents)) is not None:
+            yield shown
 
 
 def _task_of(logged: Logged) -> TaskId | None:

@@ -1,49 +1,60 @@
 """Shows a run while it works: plain lines, or its events as JSON lines."""
 
-import sys
-from collections.abc import Mapping
+import math
 
-from engine.core.events import Event
-from engine.core.ids import RunId, TaskId
-from pinata.faces.text import event_line
-from pinata.work.context import Cancel
+import trio
+
+from engine.records.event import Logged, encode_event
+from pinata.faces import output
+from pinata.faces.text import log_line
+from pinata.work.context import OpenedRun
 
 
 class Progress:
-    """An observer that writes to stdout; when nobody reads it any more, it falls silent."""
+    """An observer that writes to stdout from another thread, so that a slow reader slows no run."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._agents: Mapping[TaskId, str] = {}
-        self._cancel: Cancel | None = None
-        self._has_reader = True
+        self._run: OpenedRun | None = None
+        self._lines, self._to_show = trio.open_memory_channel[str](math.inf)
 
-    def run_opened(self, run: RunId, agents: Mapping[TaskId, str], cancel: Cancel) -> None:
+    def run_opened(self, run: OpenedRun) -> None:
         """Remember how to end the run, and say which it is."""
-        self._agents = agents
-        self._cancel = cancel
+        self._run = run
         if not self._as_json:
-            self._write(f"run {run}\n")
+            self._lines.send_nowait(f"run {run.id}\n")
 
-    def happened(self, event: Event, line: bytes) -> None:
+    def happened(self, logged: Logged) -> None:
         """Show an event."""
+        run = self._run
+        assert run is not None
         if self._as_json:
-            self._write(line.decode())
-        elif (shown := event_line(event, self._agents)) is not None:
-            self._write(f"{shown}\n")
+            line = encode_event(logged.event, seq=logged.seq, run=run.id, at_ms=logged.at_ms)
+            self._lines.send_nowait(line.decode())
+        elif (shown := log_line(logged, run.started_at_ms, run.agents)) is not None:
+            self._lines.send_nowait(f"{shown}\n")
 
     def request_cancel(self, reason: str) -> bool:
         """Ask the run to end; False when there is none that could be asked."""
-        if self._cancel is None:
+        if self._run is None:
             return False
-        self._cancel(reason)
+        self._run.cancel(reason)
         return True
 
-    def _write(self, output: str) -> None:
-        if not self._has_reader:
-            return
-        try:
-            sys.stdout.write(output)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            self._has_reader = False
+    def end(self) -> None:
+        """Say that nothing more happens, which lets `show` return once all is shown."""
+        self._lines.close()
+
+    async def show(self) -> None:
+        """Write what is to be shown until `end`."""
+        async for line in self._to_show:
+            text = line + self._waiting()
+            await trio.to_thread.run_sync(output.write, text, abandon_on_cancel=True)
+
+    def _waiting(self) -> str:
+        lines = []
+        while True:
+            try:
+                lines.append(self._to_show.receive_nowait())
+            except (trio.WouldBlock, trio.EndOfChannel):
+                return "".join(lines)

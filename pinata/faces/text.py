@@ -1,5 +1,6 @@
 """Answers and events as lines for a terminal. Pure: values in, text out."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,13 @@ from engine.core.events import (
     ToolStarted,
 )
 from engine.core.ids import TaskId
+from engine.records.event import Logged
 
 _MARKS = {"succeeded": "✓", "running": "▸", "queued": "·"}
 _SHORT_ID = 8
+_PROSE_LINES = 4
+WIDTH = 80
+NARROWEST = 40
 
 
 def visible(text: str) -> str:
@@ -30,6 +35,15 @@ def visible(text: str) -> str:
     What a model or a file says must not move the cursor, recolour the screen or forge a line.
     """
     return escape(text).replace("\n", " ").replace("\t", " ")
+
+
+def log_line(logged: Logged, started_at_ms: int, agents: Mapping[TaskId, str]) -> str | None:
+    """Return the line of an event in the log, None for events that are not worth one.
+
+    It begins with the seconds since the run was started, which makes columns of lines.
+    """
+    shown = event_line(logged.event, agents)
+    return None if shown is None else f"{(logged.at_ms - started_at_ms) / 1000:8.2f}  {shown}"
 
 
 def event_line(event: Event, agents: Mapping[TaskId, str]) -> str | None:
@@ -75,47 +89,94 @@ def _attempt_line(event: Event, agents: Mapping[TaskId, str]) -> str | None:
             return None
 
 
-def run_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that show a run's summary."""
+def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
+    """Yield the lines that show a run's summary.
+
+    Args:
+        answer: of `pinata_status`, for a whole run.
+        width: where prose is wrapped.
+    """
     if not answer.get("run"):
-        yield answer.get("message", "no runs yet")
+        yield answer["message"]
         return
     counts = ", ".join(f"{n} {status}" for status, n in answer["counts"].items())
     yield f"run {answer['run'][:_SHORT_ID]} {answer['status']} ({counts})"
-    for task in answer["tasks"]:
-        yield from _task_lines(task)
+    if answer.get("reason"):
+        yield from _prose("reason", answer["reason"], width)
+    tasks = answer["tasks"]
+    room = max((len(task["id"]) for task in tasks), default=0)
+    for task in tasks:
+        yield from task_lines(task, width, room=room)
     if "nextOffset" in answer:
-        yield f"  … more tasks from --offset {answer['nextOffset']}"
+        yield f"  more tasks: --offset {answer['nextOffset']}"
     yield from notice_lines(answer)
     if receipt := answer.get("verification"):
-        fresh = receipt.get("freshness", "unknown")
-        yield f"destination: {receipt['status']} ({fresh}, receipt {receipt['id']})"
+        yield f"destination: {receipt['status']} (receipt {receipt['id']})"
     cost = answer.get("costUsd")
     spent = "unknown cost" if cost is None else f"${cost:.4f}"
     yield f"{answer['elapsedMs'] / 1000:.1f} s, {answer['tokens']} tokens, {spent}"
 
 
-def _task_lines(task: Mapping[str, Any]) -> Iterator[str]:
+def task_lines(task: Mapping[str, Any], width: int = WIDTH, *, room: int = 0) -> Iterator[str]:
+    """Yield the lines that show a task's summary.
+
+    Args:
+        task: of `pinata_status`, one of the tasks.
+        width: where prose is wrapped.
+        room: how wide the column of task ids is.
+    """
     mark = _MARKS.get(task["status"], "✗")
-    yield f"  {mark} {task['id']} ({task['agent']}) {task['status']}"
+    yield f"  {mark} {task['id']:<{room}}  {task['status']} ({task['agent']})"
     for key in ("reason", "summary", "brief"):
         if task.get(key):
-            yield f"      {key}: {visible(task[key])}"
+            yield from _prose(key, task[key], width)
     if task.get("changedFiles"):
-        yield f"      changed: {', '.join(visible(path) for path in task['changedFiles'])}"
+        yield from _prose("changed", ", ".join(task["changedFiles"]), width)
     if checks := task.get("engineChecks"):
         parts = [f"{checks['passed']} passed", f"{checks['failed']} failed"]
         if checks["notRun"]:
             parts.append(f"{checks['notRun']} not run")
-        yield f"      checks: {', '.join(parts)}"
+        yield from _prose("checks", ", ".join(parts), width)
     if verdict := task.get("verdict"):
         review = task["review"]
         bound = "current" if review["current"] else "stale"
-        yield f"      verdict: {verdict} on {review['target']['task']} ({bound})"
+        yield from _prose("verdict", f"{verdict} on {review['target']['task']} ({bound})", width)
     for finding in task.get("findings", ()):
-        yield f"      {finding['severity']}: {visible(finding['message'])}"
-    for notice in task.get("notices", ()):
-        yield f"      notice: {visible(notice)}"
+        yield from _prose(finding["severity"], finding["message"], width)
+    for key, label in (("blockers", "blocker"), ("notices", "notice")):
+        for said in task.get(key, ()):
+            yield from _prose(label, said, width)
+
+
+def _prose(label: str, said: str, width: int) -> list[str]:
+    """Return a labelled paragraph of a few lines, cut where it would be longer."""
+    return textwrap.wrap(
+        f"{label}: {visible(said)}",
+        width,
+        initial_indent=" " * 6,
+        subsequent_indent=" " * 8,
+        max_lines=_PROSE_LINES,
+        placeholder=" …",
+        break_on_hyphens=False,
+    )
+
+
+def transcript_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show the end of a conversation."""
+    if "excerpt" not in answer:
+        yield answer["message"]
+        return
+    yield from answer["excerpt"].split("\n")
+    yield f"(the end of {visible(answer['path'])})"
+
+
+def tool_lines(tools: Sequence[Mapping[str, Any]], width: int = WIDTH) -> Iterator[str]:
+    """Yield the lines that show what there is to call."""
+    for tool in tools:
+        yield tool["name"]
+        yield from textwrap.wrap(
+            tool["description"], width, initial_indent="  ", subsequent_indent="  "
+        )
 
 
 def notice_lines(answer: Mapping[str, Any]) -> Iterator[str]:

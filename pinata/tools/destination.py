@@ -7,24 +7,22 @@ from pydantic import Field
 
 from engine.records.fields import Request
 from engine.store import RunFolder, resolve_run
-from pinata.tools.registry import Answer, Tool
+from pinata.tools.registry import Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context
 from pinata.work.integration import integrate as integrate_run, roll_back
 from worktrees.discovery import discover
-
-_Run = Annotated[str, Field(min_length=1, description="a run's id or the beginning of one")]
 
 
 class IntegrateRequest(Request):
     """Which run to integrate."""
 
-    run: _Run
+    run: RunPrefix
 
 
 class RollbackRequest(Request):
     """Which run to roll back, and that it is meant."""
 
-    run: _Run
+    run: RunPrefix
     confirm: Annotated[Literal[True], Field(description="true: it is meant")]
 
 
@@ -43,7 +41,7 @@ async def _find(context: Context, prefix: str) -> RunFolder:
     return await trio.to_thread.run_sync(resolve_run, repository.common_dir, prefix)
 
 
-INTEGRATE = Tool(
+_INTEGRATE = Tool(
     name="pinata_integrate",
     description=(
         "Apply the approved change of a run to the checkout it was started from and run its "
@@ -55,7 +53,7 @@ INTEGRATE = Tool(
     handler=integrate,
     changes_state=True,
 )
-ROLLBACK = Tool(
+_ROLLBACK = Tool(
     name="pinata_rollback",
     description=(
         "Return every file that an integration changed to exactly what it was before, uncommitted "
@@ -66,3 +64,4 @@ ROLLBACK = Tool(
     handler=rollback,
     changes_state=True,
 )
+TOOLS = by_name(_INTEGRATE, _ROLLBACK)

@@ -1,16 +1,20 @@
 """What a tool is: a name, a description for models, one request model and one handler."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from engine.records.faults import decode
 from pinata.work.context import Context
 
 Answer = dict[str, Any]
 R = TypeVar("R", bound=BaseModel)
+# A command that people have and models do not: a session that is back need not ask for its run.
+RESUME: Final = "resume"
+RUN_PREFIX_RULE: Final = "a run's id or the beginning of one"
+RunPrefix = Annotated[str, Field(min_length=1, description=RUN_PREFIX_RULE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,8 @@ class Tool(Generic[R]):
             "description": self.description,
             "parameters": TypeAdapter(self.request).json_schema(),
         }
+
+
+def by_name(*tools: Tool[Any]) -> Mapping[str, Tool[Any]]:
+    """Return `tools` as a table."""
+    return {tool.name: tool for tool in tools}

@@ -1,36 +1,34 @@
-"""The tools that start runs and tell about them."""
+"""The tools that start runs and take them over."""
 
-import json
-from typing import Annotated, Any, Literal
+from pathlib import Path
 
 import trio
-from pydantic import Field
 
 from agents.roster import load_roster
-from agents.transcript import excerpt, read_transcript
-from engine.core.errors import UsageError
-from engine.core.ids import TaskId
-from engine.core.outcome import Status
 from engine.records.fields import Request
 from engine.records.job import JobRequest, run_spec
-from engine.store import RunFolder
-from engine.system.locks import read_live_holder
-from pinata.tools.registry import Answer, Tool
-from pinata.work.conduct import conduct
+from engine.store import resolve_run
+from engine.system.case import folds_case
+from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name
+from pinata.tools.status import summarize
+from pinata.work.conduct import conduct, resume as resume_run, taken_over
 from pinata.work.context import Context
 from pinata.work.creation import new_run
-from pinata.work.history import StoredRun, find_run, read_run
+from pinata.work.history import read_run
 from pinata.work.places import Places
-from pinata.work.receipt import ReceiptFolder, answer as receipt_answer
-from pinata.work.result import encode_result
-from pinata.work.summary import PAGE_TASKS, page, status_counts, totals
 from worktrees.discovery import discover
 
 
 async def run(context: Context, request: JobRequest) -> Answer:
     """Start a run, wait for its end and return its summary."""
     roster = await trio.to_thread.run_sync(load_roster)
-    spec = run_spec(request, roster.kinds, roster.reasons)
+    started_in = context.base / (request.cwd or context.cwd)
+    spec = run_spec(
+        request,
+        roster.kinds,
+        roster.reasons,
+        fold_case=await trio.to_thread.run_sync(_folds_case, started_in),
+    )
     async with new_run(context, spec, roster.definitions) as owned:
         await conduct(owned)
     return await trio.to_thread.run_sync(
@@ -38,127 +36,30 @@ async def run(context: Context, request: JobRequest) -> Answer:
     )
 
 
-class StatusRequest(Request):
-    """Which run or task to tell about."""
-
-    run: Annotated[
-        str | None, Field(description="a run's id or the beginning of one; the latest without it")
-    ] = None
-    task: Annotated[str | None, Field(description="the id of one task of the run")] = None
-    offset: Annotated[
-        int | None, Field(ge=0, description="0 or more: the first task of the page")
-    ] = None
-    limit: Annotated[
-        int | None,
-        Field(ge=1, le=PAGE_TASKS, description=f"1 to {PAGE_TASKS}: the most tasks of the page"),
-    ] = None
-    detail: Annotated[
-        Literal["summary", "result", "transcript"] | None,
-        Field(description='"summary", "result" or "transcript"; the last two need a task'),
-    ] = None
+def _folds_case(folder: Path) -> bool:
+    """Return whether the checkout around `folder` takes `a` and `A` for one name; blocks."""
+    above = (folder, *folder.parents)
+    root = next((one for one in above if (one / ".git").exists()), None)
+    return root is not None and folds_case(root, ".git")
 
 
-async def status(context: Context, request: StatusRequest) -> Answer:
-    """Return how a run or one of its tasks stands; nothing is written."""
-    _check_status(request)
+class ResumeRequest(Request):
+    """Which run to go on with."""
+
+    run: RunPrefix
+
+
+async def resume(context: Context, request: ResumeRequest) -> Answer:
+    """Finish or close a run whose owner died, and return its summary."""
     repository = await discover(context.cwd, context.environment)
     places = Places.of(repository, context.environment)
-    return await trio.to_thread.run_sync(_status, context, places, request)
+    folder = await trio.to_thread.run_sync(resolve_run, places.common, request.run)
+    async with taken_over(context, folder, context.cwd) as stored:
+        await resume_run(context, stored)
+    return await trio.to_thread.run_sync(lambda: summarize(context, places, read_run(folder)))
 
 
-def _check_status(request: StatusRequest) -> None:
-    if request.task is None and request.detail not in (None, "summary"):
-        raise UsageError(f'detail: "{request.detail}" is about one task: name it in task')
-    if request.task is not None and (request.offset, request.limit) != (None, None):
-        field = "offset" if request.offset is not None else "limit"
-        raise UsageError(f"{field}: pages are of whole runs: leave it out, or leave task out")
-
-
-def _status(context: Context, places: Places, request: StatusRequest) -> Answer:
-    folder = find_run(places.common, request.run)
-    if folder is None:
-        return {"taskCount": 0, "counts": {}, "tasks": [], "message": "there are no runs yet"}
-    stored = read_run(folder)
-    if request.task is None:
-        return summarize(
-            context, places, stored, offset=request.offset or 0, limit=request.limit or PAGE_TASKS
-        )
-    return _task_answer(stored, request.task, request.detail or "summary")
-
-
-def summarize(
-    context: Context,
-    places: Places,
-    stored: StoredRun,
-    *,
-    offset: int = 0,
-    limit: int = PAGE_TASKS,
-) -> Answer:
-    """Return the summary of a run with one page of its tasks; blocks."""
-    tasks, next_offset = page(stored.spec, stored.facts, offset=offset, limit=limit)
-    view = stored.view
-    cost, tokens = totals(list(stored.results.values()))
-    end_ms = view.settled_at_ms or context.clock.now_ms()
-    out: Answer = {
-        "run": stored.folder.run,
-        "dir": str(stored.folder.path),
-        "status": Status.RUNNING.value if view.settled_at_ms is None else view.status.value,
-        "taskCount": len(stored.spec.tasks),
-        "counts": status_counts(stored.facts),
-        "tasks": tasks,
-        "costUsd": cost,
-        "tokens": tokens,
-        "elapsedMs": end_ms - stored.record.started_at_ms,
-    }
-    if view.reason is not None and view.status is not Status.SUCCEEDED:
-        out["reason"] = view.reason
-    if next_offset is not None:
-        out["nextOffset"] = next_offset
-    notices = list(stored.record.notices)
-    if view.settled_at_ms is None and read_live_holder(places.run_lock(stored.folder.run)) is None:
-        notices.append("no live process owns this run: `pinata resume` finishes or closes it")
-    if notices:
-        out["notices"] = notices
-    receipt = ReceiptFolder(stored.folder.integration / "receipts").latest()
-    if receipt is not None:
-        out["verification"] = receipt_answer(receipt)
-    return out
-
-
-def _task_answer(stored: StoredRun, name: str, detail: str) -> Answer:
-    task = next((one for one in stored.spec.tasks if one.id == name), None)
-    if task is None:
-        known = ", ".join(one.id for one in stored.spec.tasks[:10])
-        raise UsageError(f"task: '{name}' is not a task of this run; it has {known}")
-    fact = stored.facts[task.id]
-    if detail == "summary":
-        at = stored.spec.tasks.index(task)
-        tasks, _ = page(stored.spec, stored.facts, offset=at, limit=1)
-        return {"run": stored.folder.run, **tasks[0]}
-    if detail == "result":
-        if fact.result is None:
-            return {
-                "run": stored.folder.run,
-                "id": name,
-                "status": fact.status.value,
-                "message": "there is no saved result before the task settles",
-            }
-        saved: dict[str, Any] = json.loads(encode_result(fact.result))
-        return {"run": stored.folder.run, **saved}
-    return _transcript_answer(stored.folder, stored, task.id)
-
-
-def _transcript_answer(folder: RunFolder, stored: StoredRun, task: TaskId) -> Answer:
-    view = stored.view.tasks.get(task)
-    out: Answer = {"run": folder.run, "id": task}
-    attempt = 0 if view is None else view.attempt
-    path = folder.transcripts / f"{task}.{attempt}.jsonl"
-    if not path.is_file():
-        return {**out, "message": "there is no transcript before the agent has started"}
-    return {**out, "path": str(path), "excerpt": excerpt(read_transcript(path))}
-
-
-RUN = Tool(
+_RUN = Tool(
     name="pinata_run",
     description=(
         "Run a graph of agents on this repository. Scouts read the checkout, builders change the "
@@ -171,14 +72,11 @@ RUN = Tool(
     handler=run,
     changes_state=True,
 )
-STATUS = Tool(
-    name="pinata_status",
-    description=(
-        "Tell how a run stands: the latest one, or the one that `run` names. Tasks come in pages "
-        "of at most 64; `nextOffset` is the `offset` of the next. With `task`, `detail` asks for "
-        "the whole saved result or the end of the conversation. Changes nothing."
-    ),
-    request=StatusRequest,
-    handler=status,
-    changes_state=False,
+_RESUME = Tool(
+    name=RESUME,
+    description="Finish or close a run whose owner died.",
+    request=ResumeRequest,
+    handler=resume,
+    changes_state=True,
 )
+TOOLS = by_name(_RUN, _RESUME)

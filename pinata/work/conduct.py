@@ -15,12 +15,11 @@ from engine.core.outcome import AttemptOutcome
 from engine.core.recovery import LOST_REASON, Lost, recover
 from engine.core.state import RunState
 from engine.eventlog import open_event_log
-from engine.records.event import Logged, encode_event
 from engine.scheduler import Inbox, run_graph
 from engine.store import RunFolder
 from engine.system import locks, strays
 from pinata.work.attempts import Attempts
-from pinata.work.context import Context
+from pinata.work.context import Context, OpenedRun
 from pinata.work.history import StoredRun, read_run, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.models import choose_models
@@ -56,18 +55,15 @@ async def conduct(
     await workshop.keeper.adopt()
     inbox = Inbox()
     observer = run.context.observer
-
-    def tell(logged: Logged) -> None:
-        line = encode_event(logged.event, seq=logged.seq, run=run.id, at_ms=logged.at_ms)
-        observer.happened(logged.event, line)
-
     agents = {task.id: task.agent for task in run.spec.tasks}
-    observer.run_opened(run.id, agents, inbox.request_cancel)
+    observer.run_opened(
+        OpenedRun(run.id, run.record.started_at_ms, agents, cancel=inbox.request_cancel)
+    )
     try:
         async with open_event_log(
             run.folder.events_file, run=run.id, clock=run.context.clock, mode=run.spec.config.mode
         ) as log:
-            log.subscribe(tell)
+            log.subscribe(observer.happened)
             await run_graph(
                 run.graph,
                 Attempts(workshop),

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from engine.core.events import Event
 from engine.core.ids import RunId, TaskId
+from engine.records.event import Logged
 from engine.system.clock import Clock
 
 
@@ -18,25 +18,39 @@ class Cancel(Protocol):
         ...
 
 
-class Observer(Protocol):
-    """What a face wants to hear while a run works. A failing observer is the face's own affair."""
+@dataclass(frozen=True, slots=True)
+class OpenedRun:
+    """A run that is about to work, or to go on working.
 
-    def run_opened(self, run: RunId, agents: Mapping[TaskId, str], cancel: Cancel) -> None:
-        """The run is about to work; `agents` says which agent has which task."""
+    Attributes:
+        agents: which agent has which task.
+    """
+
+    id: RunId
+    started_at_ms: int
+    agents: Mapping[TaskId, str]
+    cancel: Cancel
+
+
+class Observer(Protocol):
+    """What a face wants to hear while a run works; it is called on the loop and must not block."""
+
+    def run_opened(self, run: OpenedRun) -> None:
+        """The run is about to work."""
         ...
 
-    def happened(self, event: Event, line: bytes) -> None:
-        """An event was written; `line` is its JSON line, newline included."""
+    def happened(self, logged: Logged) -> None:
+        """An event was written."""
         ...
 
 
 class Silence:
     """An observer that does not care."""
 
-    def run_opened(self, run: RunId, agents: Mapping[TaskId, str], cancel: Cancel) -> None:
+    def run_opened(self, run: OpenedRun) -> None:
         """Do nothing."""
 
-    def happened(self, event: Event, line: bytes) -> None:
+    def happened(self, logged: Logged) -> None:
         """Do nothing."""
 
 

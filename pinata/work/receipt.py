@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -11,7 +11,10 @@ from checks.outcome import explain
 from checks.proof import CheckProof, SavedLog
 from engine.core.errors import CorruptionError
 from engine.system import files
-from worktrees.state import StateTriple
+
+if TYPE_CHECKING:
+    # A name in signatures: whoever only reads receipts must not wait for libgit2 to load.
+    from worktrees.state import StateTriple
 
 ReceiptStatus = Literal["verified", "verification_failed", "not_run", "source_changed"]
 _STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
@@ -29,7 +32,7 @@ class SavedState:
     index_digest: str
 
     @classmethod
-    def of(cls, triple: StateTriple) -> "SavedState":
+    def of(cls, triple: "StateTriple") -> "SavedState":
         """Return the stored form of `triple`."""
         return cls(triple.head, triple.content_tree, triple.index_digest)
 
@@ -71,7 +74,7 @@ _ADAPTER = TypeAdapter(Receipt)
 
 
 def judge(
-    before: StateTriple, after: StateTriple, proofs: Sequence[CheckProof], planned: int
+    before: "StateTriple", after: "StateTriple", proofs: Sequence[CheckProof], planned: int
 ) -> ReceiptStatus:
     """Return what a verification came to; a change meanwhile wins over everything."""
     if before != after:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from engine.core.events import Event
-from engine.core.ids import RunId, TaskId
+from engine.core.ids import RunId
+from engine.records.event import Logged
 from pinata import app
-from pinata.work.context import Cancel
+from pinata.work.context import Cancel, OpenedRun
 from tests.support.repos import RepoBuilder
 
 Turn = dict[str, Any]
@@ -88,17 +89,12 @@ class Recorder:
     runs: list[RunId] = field(default_factory=list)
     cancel: Cancel | None = None
 
-    def run_opened(
-        self,
-        run: RunId,
-        agents: Mapping[TaskId, str],  # noqa: ARG002 - the protocol has it
-        cancel: Cancel,
-    ) -> None:
-        self.runs.append(run)
-        self.cancel = cancel
+    def run_opened(self, run: OpenedRun) -> None:
+        self.runs.append(run.id)
+        self.cancel = run.cancel
 
-    def happened(self, event: Event, line: bytes) -> None:  # noqa: ARG002 - the protocol has it
-        self.events.append(event)
+    def happened(self, logged: Logged) -> None:
+        self.events.append(logged.event)
 
 
 @dataclass(slots=True)

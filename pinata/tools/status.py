@@ -1,0 +1,163 @@
+"""The tool that tells how a run stands; it is quick to load, since people wait for it."""
+
+import json
+from typing import Annotated, Any, Literal
+
+import trio
+from pydantic import Field
+
+from agents.transcript import excerpt, read_transcript
+from engine.core.errors import UsageError
+from engine.core.ids import TaskId
+from engine.core.outcome import Status
+from engine.records.fields import NotNull, Request
+from engine.system.locks import read_live_holder
+from pinata.tools.registry import RUN_PREFIX_RULE, Answer, RunPrefix, Tool, by_name
+from pinata.work.context import Context
+from pinata.work.history import StoredRun, find_run, read_run
+from pinata.work.places import Places
+from pinata.work.receipt import ReceiptFolder, answer as receipt_answer
+from pinata.work.result import encode_result
+from pinata.work.summary import PAGE_TASKS, page, status_counts, totals
+from worktrees.discovery import discover
+
+
+class StatusRequest(Request):
+    """Which run or task to tell about."""
+
+    run: Annotated[
+        RunPrefix | None,
+        NotNull(),
+        Field(description=f"{RUN_PREFIX_RULE}; the latest without it"),
+    ] = None
+    task: Annotated[str | None, NotNull(), Field(description="the id of one task of the run")] = (
+        None
+    )
+    offset: Annotated[
+        int | None, NotNull(), Field(ge=0, description="0 or more: the first task of the page")
+    ] = None
+    limit: Annotated[
+        int | None,
+        NotNull(),
+        Field(ge=1, le=PAGE_TASKS, description=f"1 to {PAGE_TASKS}: the most tasks of the page"),
+    ] = None
+    detail: Annotated[
+        Literal["summary", "result", "transcript"] | None,
+        NotNull(),
+        Field(description='"summary", "result" or "transcript"; the last two need a task'),
+    ] = None
+
+
+async def status(context: Context, request: StatusRequest) -> Answer:
+    """Return how a run or one of its tasks stands; nothing is written."""
+    _check_status(request)
+    repository = await discover(context.cwd, context.environment)
+    places = Places.of(repository, context.environment)
+    return await trio.to_thread.run_sync(_status, context, places, request)
+
+
+def _check_status(request: StatusRequest) -> None:
+    if request.task is None and request.detail not in (None, "summary"):
+        raise UsageError(f'detail: "{request.detail}" is about one task: name it in task')
+    if request.task is not None and (request.offset, request.limit) != (None, None):
+        field = "offset" if request.offset is not None else "limit"
+        raise UsageError(f"{field}: pages are of whole runs: leave it out, or leave task out")
+
+
+def _status(context: Context, places: Places, request: StatusRequest) -> Answer:
+    folder = find_run(places.common, request.run)
+    if folder is None:
+        return {"taskCount": 0, "counts": {}, "tasks": [], "message": "there are no runs yet"}
+    stored = read_run(folder)
+    if request.task is None:
+        return summarize(
+            context, places, stored, offset=request.offset or 0, limit=request.limit or PAGE_TASKS
+        )
+    return _task_answer(stored, request.task, request.detail or "summary")
+
+
+def summarize(
+    context: Context,
+    places: Places,
+    stored: StoredRun,
+    *,
+    offset: int = 0,
+    limit: int = PAGE_TASKS,
+) -> Answer:
+    """Return the summary of a run with one page of its tasks; blocks."""
+    tasks, next_offset = page(stored.spec, stored.facts, offset=offset, limit=limit)
+    view = stored.view
+    cost, tokens = totals(list(stored.results.values()))
+    end_ms = view.settled_at_ms or context.clock.now_ms()
+    out: Answer = {
+        "run": stored.folder.run,
+        "dir": str(stored.folder.path),
+        "status": Status.RUNNING.value if view.settled_at_ms is None else view.status.value,
+        "taskCount": len(stored.spec.tasks),
+        "counts": status_counts(stored.facts),
+        "tasks": tasks,
+        "costUsd": cost,
+        "tokens": tokens,
+        "elapsedMs": end_ms - stored.record.started_at_ms,
+    }
+    if view.reason is not None and view.status is not Status.SUCCEEDED:
+        out["reason"] = view.reason
+    if next_offset is not None:
+        out["nextOffset"] = next_offset
+    notices = list(stored.record.notices)
+    if view.settled_at_ms is None and read_live_holder(places.run_lock(stored.folder.run)) is None:
+        notices.append("no live process owns this run: `pinata resume` finishes or closes it")
+    if notices:
+        out["notices"] = notices
+    receipt = ReceiptFolder(stored.folder.integration / "receipts").latest()
+    if receipt is not None:
+        out["verification"] = receipt_answer(receipt)
+    return out
+
+
+def _task_answer(stored: StoredRun, name: str, detail: str) -> Answer:
+    task = next((one for one in stored.spec.tasks if one.id == name), None)
+    if task is None:
+        known = ", ".join(one.id for one in stored.spec.tasks[:10])
+        raise UsageError(f"task: '{name}' is not a task of this run; it has {known}")
+    fact = stored.facts[task.id]
+    if detail == "summary":
+        at = stored.spec.tasks.index(task)
+        tasks, _ = page(stored.spec, stored.facts, offset=at, limit=1)
+        return {"run": stored.folder.run, **tasks[0]}
+    if detail == "result":
+        if fact.result is None:
+            return {
+                "run": stored.folder.run,
+                "id": name,
+                "status": fact.status.value,
+                "message": "there is no saved result before the task settles",
+            }
+        saved: dict[str, Any] = json.loads(encode_result(fact.result))
+        return {"run": stored.folder.run, **saved}
+    return _transcript_answer(stored, task.id)
+
+
+def _transcript_answer(stored: StoredRun, task: TaskId) -> Answer:
+    folder = stored.folder
+    view = stored.view.tasks.get(task)
+    out: Answer = {"run": folder.run, "id": task}
+    attempt = 0 if view is None else view.attempt
+    path = folder.transcripts / f"{task}.{attempt}.jsonl"
+    if not path.is_file():
+        return {**out, "message": "there is no transcript: the agent has not started"}
+    return {**out, "path": str(path), "excerpt": excerpt(read_transcript(path))}
+
+
+_STATUS = Tool(
+    name="pinata_status",
+    description=(
+        "Tell how a run stands: the latest one, or the one that `run` names. Tasks come in pages "
+        "of at most 64; `nextOffset` is the `offset` of the next. With `task`, `detail` asks for "
+        "the whole saved result or the end of the conversation. Changes nothing."
+    ),
+    request=StatusRequest,
+    handler=status,
+    changes_state=False,
+)
+TOOLS = by_name(_STATUS)
