@@ -19,7 +19,7 @@ from typing import assert_never
 import trio
 
 from engine.core.errors import ExternalError
-from engine.system import strays
+from engine.system import ledger, strays
 from engine.system.groups import end_group, signal_group
 from engine.system.identity import ProcessIdentity, identify
 from engine.system.pipes import Budget, FileSink, InputPipe, MemorySink, OutputPipe, Sink
@@ -289,6 +289,8 @@ def _hold(
         stdin = InputPipe(popen.stdin.fileno(), spec.stdin, popen.stdin.close)
     identity = identify(popen.pid)
     assert identity is not None
+    if spec.mark is not None:
+        ledger.write_down(spec.mark, identity)
     return _Child(
         popen=popen,
         identity=identity,
