@@ -5,7 +5,6 @@ A fault is a sentence for the agent, which may mend it and hand in again.
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from enum import Enum
 from functools import cache
 from urllib.parse import urlsplit
 
@@ -25,7 +24,7 @@ from engine.core.changes import unquote_path
 from engine.core.errors import CorruptionError
 from engine.core.fingerprint import Json, canonical
 from engine.core.ids import Fingerprint, TaskId
-from engine.core.outcome import Status
+from engine.core.outcome import Status, Verdict
 from engine.core.paths import path_fault
 from engine.core.quote import quote_value
 from engine.core.spec import Kind
@@ -38,13 +37,6 @@ _DESCRIPTION = (
     "Hand in your result. Call it once, alone, when your work is done or cannot go on. If it is"
     " refused, mend what the answer names and call it again; the first accepted one ends your work."
 )
-
-
-class Verdict(Enum):
-    """What a reviewer decides about a change."""
-
-    APPROVE = "approve"
-    CHANGES_REQUESTED = "changes_requested"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,13 @@ class Status(Enum):
         return self is not Status.QUEUED and self is not Status.RUNNING
 
 
+class Verdict(Enum):
+    """What a reviewer decides about a change."""
+
+    APPROVE = "approve"
+    CHANGES_REQUESTED = "changes_requested"
+
+
 class FailureStage(Enum):
     """Where in an attempt's life it failed."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -70,7 +71,10 @@ class Receipt:
         return not self.differing_paths
 
 
-_ADAPTER = TypeAdapter(Receipt)
+@cache
+def _adapter() -> TypeAdapter[Receipt]:
+    # Built when first used: that takes longer than reading most of them.
+    return TypeAdapter(Receipt)
 
 
 def judge(
@@ -157,7 +161,7 @@ class ReceiptFolder:
 
     def save(self, receipt: Receipt) -> None:
         """Make `receipt` durable; blocks."""
-        data = _ADAPTER.dump_json(receipt, indent=1) + b"\n"
+        data = _adapter().dump_json(receipt, indent=1) + b"\n"
         files.replace_file(self.path / f"{receipt.id}.json", data, fault="receipt")
 
     def latest(self) -> Receipt | None:
@@ -177,7 +181,7 @@ class ReceiptFolder:
             return None
         path = self.path / f"{max(found)}.json"
         try:
-            return _ADAPTER.validate_json(files.read_regular(path, _LIMIT_BYTES))
+            return _adapter().validate_json(files.read_regular(path, _LIMIT_BYTES))
         except ValidationError as error:
             raise CorruptionError(f"{path} is damaged: {error.errors()[0]['msg']}") from error
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.submission import Verdict
 from checks.proof import CheckProof
 from engine.core.changes import Change, ChangeStatus, quote_path, unquote_path
 from engine.core.errors import CorruptionError
 from engine.core.ids import BlobId, Fingerprint, TaskId
-from engine.core.outcome import FailureStage, Status
+from engine.core.outcome import FailureStage, Status, Verdict
 
 STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
 
@@ -127,12 +127,15 @@ class SavedResult:
         return TaskId(self.task)
 
 
-_ADAPTER = TypeAdapter(SavedResult)
+@cache
+def _adapter() -> TypeAdapter[SavedResult]:
+    # Built when first used: that takes longer than reading most of them.
+    return TypeAdapter(SavedResult)
 
 
 def encode_result(result: SavedResult) -> bytes:
     """Return the bytes of a saved result."""
-    return _ADAPTER.dump_json(result, indent=1) + b"\n"
+    return _adapter().dump_json(result, indent=1) + b"\n"
 
 
 def decode_result(data: bytes, where: str) -> SavedResult:
@@ -142,7 +145,7 @@ def decode_result(data: bytes, where: str) -> SavedResult:
         CorruptionError: the bytes are not a saved result of version 1.
     """
     try:
-        return _ADAPTER.validate_json(data)
+        return _adapter().validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the record"

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.submission import Verdict
 from engine.core.ids import Fingerprint, TaskId
-from engine.core.outcome import Status
+from engine.core.outcome import Status, Verdict
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
 from pinata.work.result import SavedResult, fingerprint_of
 

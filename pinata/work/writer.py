@@ -22,6 +22,7 @@ from pinata.work.workshop import Workshop, in_thread
 from worktrees.capture import Capture, capture
 from worktrees.compose import compose
 from worktrees.hygiene import Repository
+from worktrees.include import copy_included
 from worktrees.lease import create_worktree
 from worktrees.objects import commit_tree
 from worktrees.patch import write_patch
@@ -77,14 +78,17 @@ async def _base(workshop: Workshop, draft: Draft) -> tuple[CommitId, TreeId]:
 
 async def _worktree(workshop: Workshop, draft: Draft, base: CommitId) -> Repository:
     run = workshop.run
+    seed = run.folder.index_file(draft.task.id)
     worktree = await create_worktree(
         run.repository,
         run.places.worktree(run.id, draft.task.id),
         base,
-        run.folder.index_file(draft.task.id),
+        seed,
         run.places.worktree_lock,
         f"run {run.id} task {draft.task.id}",
     )
+    included = await copy_included(run.repository, worktree, seed)
+    draft.notices.extend(included.notes)
     workshop.worktrees[draft.task.id] = worktree
     return worktree
 

@@ -9,9 +9,9 @@ from agents.dependency import (
     Dependency,
     render_dependencies,
 )
-from agents.submission import CitedSource, Finding, Submission, Verdict
+from agents.submission import CitedSource, Finding, Submission
 from engine.core.ids import TaskId
-from engine.core.outcome import Status
+from engine.core.outcome import Status, Verdict
 
 
 def dependency(submission: Submission | None = None, name: str = "look") -> Dependency:

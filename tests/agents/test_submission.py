@@ -9,7 +9,6 @@ from agents.submission import (
     Finding,
     Submission,
     SubmissionRules,
-    Verdict,
     check_submission,
     decode_submission,
     encode_submission,
@@ -18,7 +17,7 @@ from agents.submission import (
 )
 from engine.core.errors import CorruptionError
 from engine.core.ids import Fingerprint, TaskId
-from engine.core.outcome import Status
+from engine.core.outcome import Status, Verdict
 from engine.core.spec import Kind
 from tests.support.agents import result
 
