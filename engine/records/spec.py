@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,7 +14,11 @@ from engine.records.faults import explain
 
 VERSION = 1
 
-_SPEC: TypeAdapter[RunSpec] = TypeAdapter(RunSpec)
+
+@cache
+def _adapter() -> TypeAdapter[RunSpec]:
+    # Built when first used: whoever only loads this module does not wait for it.
+    return TypeAdapter(RunSpec)
 
 
 def encode_spec(spec: RunSpec) -> dict[str, Any]:
@@ -21,7 +26,7 @@ def encode_spec(spec: RunSpec) -> dict[str, Any]:
     config = spec.config
     # Pydantic does not write read-only mappings.
     config = replace(config, models=dict(config.models), fallbacks=dict(config.fallbacks))
-    fields: dict[str, Any] = _SPEC.dump_python(replace(spec, config=config), mode="json")
+    fields: dict[str, Any] = _adapter().dump_python(replace(spec, config=config), mode="json")
     return {"version": VERSION} | fields
 
 
@@ -41,6 +46,6 @@ def decode_spec(data: object) -> RunSpec:
             f"and this program reads version {VERSION}"
         )
     try:
-        return _SPEC.validate_json(json.dumps(fields))
+        return _adapter().validate_json(json.dumps(fields))
     except ValidationError as error:
         raise CorruptionError(explain(error, field="spec")) from error
