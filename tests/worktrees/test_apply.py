@@ -447,6 +447,20 @@ async def test_an_edit_while_applying_is_put_back_with_everything_else(
     assert await stored_state(setting) is JournalState.ROLLED_BACK
 
 
+async def test_an_edit_stops_the_apply_at_once(repo: RepoBuilder, tmp_path: Path) -> None:
+    setting = await set_up(repo, change_three)
+    journal = await setting.prepare()
+    points = tmp_path / "points"
+    faults.install(f"record:{points}")
+    try:
+        with pytest.raises(ConflictsError):
+            await execute(journal, mover=Interrupted(b"edited.txt", before=lambda: _edit(setting)))
+    finally:
+        faults.install("")
+    # The file, its folder, the new folder and the edited file; what is to come after them is not.
+    assert points.read_text().count("apply.step.started\n") == 4
+
+
 async def test_a_file_removed_while_applying_is_a_conflict(repo: RepoBuilder) -> None:
     setting = await set_up(repo, change_three)
     journal = await setting.prepare()

@@ -26,9 +26,14 @@ Point = tuple[str, int]  # its name, and the number of the pass
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One prepared checkout that can be copied, so that each crash has one of its own."""
+    """One prepared checkout that can be copied, so that each crash has one of its own.
+
+    Attributes:
+        state: of the checkout, which each copy shares.
+    """
 
     setting: Setting
+    state: StateTriple
     copies: Path
 
     def copy(self, name: str) -> Setting:
@@ -46,12 +51,25 @@ class Site:
         yield setting
         shutil.rmtree(setting.repo.root)
 
+    def assert_old(self, setting: Setting) -> None:
+        assert setting.now() == setting.before
+        assert state_of(setting) == self.state
+
+    def assert_new(self, setting: Setting) -> None:
+        assert setting.now() == setting.after
+        state = state_of(setting)
+        assert (state.head, state.index_digest) == (self.state.head, self.state.index_digest)
+        journal = journal_of(setting)
+        assert journal is not None
+        assert trio.run(verify_applied, setting.repo, journal) == ()
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A checkout, and changes of which each step is taken at least once."""
     top = tmp_path_factory.mktemp("crashes")
-    return Site(trio.run(set_up, build_many(top / "checkout"), _change), top)
+    setting = trio.run(set_up, build_many(top / "checkout"), _change)
+    return Site(setting, state_of(setting), top)
 
 
 def _change(root: Path) -> None:
@@ -100,52 +118,36 @@ def journal_of(setting: Setting) -> Journal | None:
     return trio.run(load_journal, setting.folder)
 
 
-def assert_old(setting: Setting, before: StateTriple) -> None:
-    assert setting.now() == setting.before
-    assert state_of(setting) == before
-
-
-def assert_new(setting: Setting, before: StateTriple) -> None:
-    assert setting.now() == setting.after
-    after = state_of(setting)
-    assert (after.head, after.index_digest) == (before.head, before.index_digest)
-    journal = journal_of(setting)
-    assert journal is not None
-    assert trio.run(verify_applied, setting.repo, journal) == ()
-
-
 @pytest.mark.parametrize("recovery", ["completed", "taken back"])
 def test_an_apply_killed_anywhere_can_be(site: Site, forker: Forker, recovery: str) -> None:
     for point in points_of(site, forker, "apply"):
         with site.copied() as setting:
-            before = state_of(setting)
             kill(forker, setting, "apply", point)
             journal = journal_of(setting)
             if journal is None:
-                assert_old(setting, before)
+                site.assert_old(setting)
                 trio.run(do, setting, "apply")
-                assert_new(setting, before)
+                site.assert_new(setting)
             elif recovery == "completed":
                 trio.run(resume, setting.repo, journal)
-                assert_new(setting, before)
+                site.assert_new(setting)
             else:
                 trio.run(rollback, setting.repo, journal)
-                assert_old(setting, before)
+                site.assert_old(setting)
 
 
 def test_a_rollback_killed_anywhere_goes_on_where_it_stopped(site: Site, forker: Forker) -> None:
     for point in points_of(site, forker, "rollback"):
         with site.copied() as setting:
-            before = state_of(setting)
             trio.run(do, setting, "apply")
             kill(forker, setting, "rollback", point)
             journal = journal_of(setting)
             assert journal is not None
             if journal.state is not JournalState.ROLLED_BACK:
                 trio.run(rollback, setting.repo, journal)
-            assert_old(setting, before)
+            site.assert_old(setting)
             trio.run(do, setting, "apply")
-            assert_new(setting, before)
+            site.assert_new(setting)
 
 
 @contextmanager
@@ -163,23 +165,21 @@ def test_an_apply_that_fails_anywhere_leaves_everything_as_it_was(
 ) -> None:
     for point in points_of(site, forker, "apply"):
         with site.copied() as setting:
-            before = state_of(setting)
             with failing(point), pytest.raises(ExternalError):
                 trio.run(do, setting, "apply")
-            assert_old(setting, before)
+            site.assert_old(setting)
             journal = journal_of(setting)
             assert journal is None or journal.state is JournalState.ROLLED_BACK
             trio.run(do, setting, "apply")
-            assert_new(setting, before)
+            site.assert_new(setting)
 
 
 def test_a_rollback_that_fails_anywhere_can_be_called_again(site: Site, forker: Forker) -> None:
     for point in points_of(site, forker, "rollback"):
         with site.copied() as setting:
-            before = state_of(setting)
             trio.run(do, setting, "apply")
             with failing(point), pytest.raises(ExternalError):
                 trio.run(do, setting, "rollback")
             with suppress(ConflictError):  # where only the last flush had failed
                 trio.run(do, setting, "rollback")
-            assert_old(setting, before)
+            site.assert_old(setting)
