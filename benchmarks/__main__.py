@@ -18,6 +18,7 @@ _MODULES = {
     "machine": machine,
     "process": process,
     "repository": repository,
+    "apply": apply,
     "git": git,
 }
 _RESULTS = Path("bench-results.json")
