@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.05
 _END_LIMIT_S = 10.0
-# One look at all processes may miss one that was just being born.
+# One look at all processes may miss one that is just being born, or executing another program.
 _EMPTY_LOOKS = 3
 
 _MARK = MARK_VARIABLE.encode()
@@ -97,8 +97,9 @@ async def end_adopted(call: str) -> None:
     """
     if not _family.adopts:
         return
+    hunt = _AdoptedHunt(call.encode())
     pause_s = _FIRST_PAUSE_S
-    while _has_children() and await trio.to_thread.run_sync(_end_adopted_once, call):
+    while _has_children() and not await trio.to_thread.run_sync(hunt.is_over):
         await trio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -119,7 +120,7 @@ async def end_marked(prefix: str) -> list[ProcessIdentity]:
         ExternalError: some could not be killed in ten seconds.
     """
     assert prefix
-    return await _end_all(partial(_kill_marked, prefix.encode()))
+    return await _end_all(partial(_marked, prefix.encode()))
 
 
 async def end_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessIdentity]:
@@ -131,86 +132,117 @@ async def end_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessI
     Raises:
         ExternalError: some could not be killed in ten seconds.
     """
-    return await _end_all(partial(_kill_recorded, identities))
+    return await _end_all(lambda: identities)
 
 
-async def _end_all(kill_found: Callable[[], list[ProcessIdentity]]) -> list[ProcessIdentity]:
-    """Call `kill_found` until it has found nothing several times in a row."""
-    killed: dict[ProcessIdentity, None] = {}
-    found: list[ProcessIdentity] = []
+async def _end_all(find: Callable[[], Iterable[ProcessIdentity]]) -> list[ProcessIdentity]:
+    hunt = _Hunt(find)
     pause_s = _FIRST_PAUSE_S
-    looks_left = _EMPTY_LOOKS
     with trio.move_on_after(_END_LIMIT_S):
-        while looks_left:
-            found = await trio.to_thread.run_sync(kill_found)
-            killed.update(dict.fromkeys(found))
-            looks_left = _EMPTY_LOOKS if found else looks_left - 1
+        while not await trio.to_thread.run_sync(hunt.is_over):
             await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        return list(killed)
-    raise ExternalError(f"cannot end process {', '.join(str(one.pid) for one in found)}")
+        return list(hunt.killed)
+    raise ExternalError(f"cannot end process {', '.join(str(one.pid) for one in hunt.killed)}")
 
 
-def _kill_marked(prefix: bytes) -> list[ProcessIdentity]:
-    """Kill each marked process the moment it is found; return those that were found alive."""
-    found = []
+class _Hunt:
+    """Kills what `find` yields, the moment it is found, until nothing of it is left.
+
+    A process is found by its environment, and has none while it executes another program or is
+    dying; so one look that finds nothing proves nothing.
+
+    Attributes:
+        killed: in the order they were found.
+    """
+
+    def __init__(self, find: Callable[[], Iterable[ProcessIdentity]]) -> None:
+        self.killed: dict[ProcessIdentity, None] = {}
+        self._find = find
+        self._groups: set[int] = set()
+        self._looks_left = _EMPTY_LOOKS
+
+    def is_over(self) -> bool:
+        """Look once, kill what is found, and return whether there is nothing left to do."""
+        found = False
+        for identity in self._find():
+            if identity.pid not in (1, os.getpid()) and is_alive(identity):
+                found = True
+                self.killed[identity] = None
+                self._groups |= _kill(identity)
+        _collect_adopted()
+        if found or self._is_dying():
+            self._looks_left = _EMPTY_LOOKS
+        else:
+            self._looks_left -= 1
+        return self._looks_left == 0
+
+    def _is_dying(self) -> bool:
+        if any(is_alive(identity) for identity in self.killed):
+            return True
+        stats = map(read_stat, all_pids()) if self._groups else ()
+        return any(
+            stat.group in self._groups and not stat.is_dead for stat in stats if stat is not None
+        )
+
+
+class _AdoptedHunt:
+    """Kills and collects the adopted children of one call until nothing of it is left."""
+
+    def __init__(self, call: bytes) -> None:
+        self._call = call
+        self._killed: set[int] = set()
+        self._looks_left = _EMPTY_LOOKS
+
+    def is_over(self) -> bool:
+        """Look once, kill what is found, and return whether there is nothing left to do."""
+        adopted = _adopted()
+        for stat in adopted:
+            if not stat.is_dead and _environment(stat.pid).get(_CALL) == self._call:
+                self._killed.add(stat.pid)
+                self._looks_left = _EMPTY_LOOKS
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(stat.pid, signal.SIGKILL)
+        if adopted:
+            _collect_adopted()
+            adopted = _adopted()
+        if any(stat.pid in self._killed for stat in adopted):
+            return False
+        self._looks_left -= 1
+        return self._looks_left == 0 or not adopted
+
+
+def _marked(prefix: bytes) -> Iterator[ProcessIdentity]:
     for pid in all_pids():
         if _is_mine(pid) and _environment(pid).get(_MARK, b"").startswith(prefix):
             identity = identify(pid)
-            if identity is not None and _kill(identity):
-                found.append(identity)
-    _collect_adopted()
-    return found
+            if identity is not None:
+                yield identity
 
 
-def _kill_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessIdentity]:
-    found = [one for one in identities if _kill(one)]
-    _collect_adopted()
-    return found
-
-
-def _kill(identity: ProcessIdentity) -> bool:
-    """Kill exactly this process, and with it its group; return whether it was alive.
+def _kill(identity: ProcessIdentity) -> set[int]:
+    """Kill exactly this process, and with it its group; return the group if it was killed too.
 
     The group goes too because it is the only thing that is killed at one stroke: a process that
     forks and exits in a circle is never met alive by somebody who looks at one after another.
     """
-    if identity.pid in (1, os.getpid()) or not is_alive(identity):
-        return False
+    groups: set[int] = set()
     with suppress(OSError):
-        _signal_with_group(identity)
-        _log.info("killed process %s, left over from an earlier owner", identity.pid)
-    return True
-
-
-def _signal_with_group(identity: ProcessIdentity) -> None:
-    pidfd = os.pidfd_open(identity.pid)
-    try:
-        # The descriptor holds on to one process; what is true of it after opening stays true.
-        stat = read_stat(identity.pid)
-        if stat is None or stat.start_ticks != identity.start_ticks:
-            return
-        # Everything that was started for a run has a session that is not ours.
-        if stat.session != os.getsid(0) and stat.group > 1:
-            os.killpg(stat.group, signal.SIGKILL)
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    finally:
-        os.close(pidfd)
-
-
-def _end_adopted_once(call: str) -> bool:
-    """Kill the adopted children of `call`; return whether any of them was still alive."""
-    wanted = call.encode()
-    found = False
-    adopted = _adopted()
-    for stat in adopted:
-        if not stat.is_dead and _environment(stat.pid).get(_CALL) == wanted:
-            found = True
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(stat.pid, signal.SIGKILL)
-    if adopted:
-        _collect_adopted()
-    return found
+        pidfd = os.pidfd_open(identity.pid)
+        try:
+            # The descriptor holds on to one process; what is true of it after opening stays true.
+            stat = read_stat(identity.pid)
+            if stat is None or stat.start_ticks != identity.start_ticks:
+                return groups
+            # Everything that was started for a run has a session that is not ours.
+            if stat.session != os.getsid(0) and stat.group > 1:
+                os.killpg(stat.group, signal.SIGKILL)
+                groups.add(stat.group)
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            _log.info("killed process %s, left over from an earlier owner", identity.pid)
+        finally:
+            os.close(pidfd)
+    return groups
 
 
 def _collect_adopted() -> None:

@@ -293,10 +293,12 @@ async def test_what_does_not_die_is_named_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(strays, "_END_LIMIT_S", 0.05)
-    immortal = identify(os.getpid())
-    assert immortal is not None
-    with pytest.raises(ExternalError, match=f"cannot end process {immortal.pid}"):
-        await strays._end_all(lambda: [immortal])
+    monkeypatch.setattr(strays, "_kill", lambda _: set())
+    with bystander({}) as immortal:
+        identity = identify(immortal.pid)
+        assert identity is not None
+        with pytest.raises(ExternalError, match=f"cannot end process {immortal.pid}"):
+            await end_recorded([identity])
 
 
 async def test_a_kernel_that_will_not_adopt_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
