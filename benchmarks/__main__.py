@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 import pinata
-from benchmarks import git, machine, process, repository, scheduler, start
+from benchmarks import apply, git, machine, process, repository, scheduler, start
 from benchmarks.figure import Figure
 
 _MODULES = {
