@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checks.outcome import count
 from engine.core.ids import Fingerprint, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
@@ -125,11 +126,11 @@ def _found(
         found["changedFiles"] = [change.path for change in result.artifact.changes]
         found["artifact"] = artifact_answer(result.attempt, result.artifact)
     if result.checks or result.not_run:
-        passed = sum(proof.passed for proof in result.checks)
+        counts = count(result.checks, not_run=len(result.not_run))
         found["engineChecks"] = {
-            "passed": passed,
-            "failed": len(result.checks) - passed,
-            "notRun": len(result.not_run),
+            "passed": counts.passed,
+            "failed": counts.failed,
+            "notRun": counts.not_run,
         }
     if result.review is not None and isinstance(task.target, ReviewOf):
         said = result.review.verdict
