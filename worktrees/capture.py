@@ -8,7 +8,9 @@ from engine.core.changes import GITLINK_MODE, Change, quote_path
 from engine.core.ids import CommitId, TreeId
 from worktrees.contents import content_tree, private_index
 from worktrees.hygiene import Repository, git
+from worktrees.include import read_included
 from worktrees.machine import in_thread
+from worktrees.objects import read_entries, with_objects
 from worktrees.patch import changes_between
 
 # A writer may forge a file's size and modification time, but not these.
@@ -29,7 +31,8 @@ class Capture:
         head: where the worktree's HEAD stands; None if it names no commit.
         nested: repositories and submodules that were put there, changed or written into, sorted.
             Their content is not in `tree`, so an attempt that has any must not count as captured.
-        notes: one sentence for each of them.
+        notes: one sentence for each of them, and for each copy of the engine's own that would
+            otherwise be in `tree`.
     """
 
     tree: TreeId
@@ -42,7 +45,8 @@ class Capture:
 async def capture(worktree: Repository, base: TreeId, seed_index: Path, scratch: Path) -> Capture:
     """Store the content of a worktree as a tree and compare it with `base`.
 
-    What the writer did to its own index, its HEAD or its `.git` file makes no difference.
+    What the writer did to its own index, its HEAD or its `.git` file makes no difference. Files
+    that the engine copied into the worktree are left out, also when they are no longer ignored.
 
     Args:
         worktree: as `create_worktree` returned it.
@@ -61,17 +65,34 @@ async def capture(worktree: Repository, base: TreeId, seed_index: Path, scratch:
         content = await content_tree(
             worktree, index, refuse_unmerged=False, settings=_ALL_STAT_DATA
         )
-    changes = await changes_between(worktree, base, content.tree)
+    tree, left_out = await _without_copies(worktree, content.tree, seed_index)
+    changes = await changes_between(worktree, base, tree)
     linked = {c.path for c in changes if GITLINK_MODE in (c.old_mode, c.new_mode)}
     notes = [f"submodule {quote_path(path)} was changed" for path in sorted(linked)]
     notes += [f"submodule {quote_path(path)} was written into" for path in inhabited]
+    notes += [f"{quote_path(path)} was copied from the checkout, not made" for path in left_out]
     return Capture(
-        content.tree,
+        tree,
         changes,
         content.head,
         tuple(sorted({*content.nested, *linked, *inhabited})),
         (*content.notes, *notes),
     )
+
+
+async def _without_copies(
+    worktree: Repository, tree: TreeId, seed_index: Path
+) -> tuple[TreeId, tuple[bytes, ...]]:
+    """Return `tree` without the files that were copied into the worktree, and those it held."""
+    copies = await in_thread(read_included, seed_index)
+    if not copies:
+        return tree, ()
+    found = await read_entries(worktree, tree, copies)
+    held = tuple(p for p, entry in found.items() if entry is not None and not entry.is_folder)
+    if not held:
+        return tree, ()
+    edits = dict.fromkeys(held)
+    return await with_objects(worktree, lambda store: store.edit(tree, edits)), held
 
 
 async def _inhabited_submodules(worktree: Repository, index: Path) -> tuple[bytes, ...]:
