@@ -18,9 +18,10 @@ from engine.eventlog import open_event_log
 from engine.scheduler import Inbox, run_graph
 from engine.store import RunFolder
 from engine.system import locks, strays
+from engine.system.ledger import keep_ledger, read_ledger
 from pinata.work.attempts import Attempts
 from pinata.work.context import Context, OpenedRun
-from pinata.work.history import StoredRun, read_run, unannounced
+from pinata.work.history import StoredRun, read_record, read_run, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.models import choose_models
 from pinata.work.places import Places
@@ -77,7 +78,7 @@ async def conduct(
             )
     finally:
         with trio.CancelScope(shield=True):
-            await strays.end_marked(run.record.mark)
+            await strays.end_marked(f"{run.record.mark}/")
 
 
 @asynccontextmanager
@@ -98,9 +99,13 @@ async def taken_over(context: Context, folder: RunFolder, root: Path) -> AsyncIt
     async with locks.claim(
         places.run_lock(folder.run), what=f"run {folder.run}", holder=context.holder
     ):
+        # Before the log is read: also a run whose log is damaged leaves nothing running.
+        record = await trio.to_thread.run_sync(read_record, folder)
+        await strays.end_marked(f"{record.mark}/")
+        await strays.end_recorded(await trio.to_thread.run_sync(read_ledger, folder.processes_file))
         stored = await trio.to_thread.run_sync(read_run, folder)
-        await strays.end_marked(stored.record.mark)
-        yield stored
+        with keep_ledger(record.mark, folder.processes_file):
+            yield stored
 
 
 async def resume(context: Context, stored: StoredRun) -> None:

@@ -19,6 +19,7 @@ from engine.records.spec import encode_spec
 from engine.store import RunFolder
 from engine.system import files, locks
 from engine.system.case import folds_case
+from engine.system.ledger import keep_ledger
 from pinata.work.context import Context
 from pinata.work.models import ChosenModel, choose_models
 from pinata.work.places import Places
@@ -91,17 +92,18 @@ async def new_run(
             with trio.CancelScope(shield=True):
                 await _discard(found, folder)
             raise
-        yield Run(
-            context=context,
-            record=record,
-            spec=spec,
-            graph=TaskGraph.build(spec.tasks),
-            places=places,
-            folder=folder,
-            repository=replace(found, mark=f"{record.mark}/git"),
-            definitions=used,
-            models=models,
-        )
+        with keep_ledger(record.mark, folder.processes_file):
+            yield Run(
+                context=context,
+                record=record,
+                spec=spec,
+                graph=TaskGraph.build(spec.tasks),
+                places=places,
+                folder=folder,
+                repository=replace(found, mark=f"{record.mark}/git"),
+                definitions=used,
+                models=models,
+            )
 
 
 def _refuse_unsupported(spec: RunSpec) -> None:
