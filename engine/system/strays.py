@@ -39,6 +39,8 @@ _LONGEST_PAUSE_S = 0.05
 _END_LIMIT_S = 10.0
 # One look at all processes may miss one that is just being born, or executing another program.
 _EMPTY_LOOKS = 3
+# How often one look goes after what was born during it.
+_NEWBORN_ROUNDS = 10
 
 _MARK = MARK_VARIABLE.encode()
 _CALL = CALL_VARIABLE.encode()
@@ -213,11 +215,22 @@ class _AdoptedHunt:
 
 
 def _marked(prefix: bytes) -> Iterator[ProcessIdentity]:
-    for pid in all_pids():
+    for pid in _pids_with_newborns():
         if _is_mine(pid) and _environment(pid).get(_MARK, b"").startswith(prefix):
             identity = identify(pid)
             if identity is not None:
                 yield identity
+
+
+def _pids_with_newborns() -> Iterator[int]:
+    """Yield every process, and then those that were born meanwhile, a few times over."""
+    seen: set[int] = set()
+    for _ in range(_NEWBORN_ROUNDS):
+        born = [pid for pid in all_pids() if pid not in seen]
+        if not born:
+            return
+        seen.update(born)
+        yield from born
 
 
 def _kill(identity: ProcessIdentity) -> set[int]:
