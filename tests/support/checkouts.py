@@ -10,10 +10,10 @@ from pathlib import Path
 from engine.core.changes import Change
 from engine.core.ids import TreeId
 from tests.support.repos import RepoBuilder
-from worktrees.apply import prepare
+from worktrees.apply import load_journal, prepare
 from worktrees.exchange import KernelMover, Mover
 from worktrees.hygiene import Repository
-from worktrees.journal import Journal
+from worktrees.journal import Journal, JournalState
 from worktrees.patch import changes_between
 from worktrees.state import measure
 
@@ -167,3 +167,28 @@ def change_many(root: Path) -> None:
     write(root / "new/run.sh", b"#!/bin/sh\n", 0o755)
     root.joinpath("link").unlink()
     root.joinpath("link").symlink_to("script.sh")
+
+
+def change_two(root: Path) -> None:
+    """Change the contents of two files."""
+    write(root / "edited.txt", b"after\n")
+    write(root / "kept.txt", b"changed\n")
+
+
+def change_three(root: Path) -> None:
+    """Delete a file and its folder, replace one, add one in a folder of its own."""
+    shutil.rmtree(root / "folder")
+    write(root / "edited.txt", b"after\n")
+    write(root / "new/added.txt", b"added\n")
+
+
+def edit(setting: Setting) -> None:
+    """Edit a file that the changes replace, as its user."""
+    setting.repo.root.joinpath("edited.txt").write_bytes(b"mine\n")
+
+
+async def stored_state(setting: Setting) -> JournalState:
+    """Return how far the stored journal got."""
+    journal = await load_journal(setting.folder)
+    assert journal is not None
+    return journal.state
