@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.core.errors import CorruptionError
 from engine.core.ids import CommitId, RunId, TreeId
+from engine.core.setup import Setup
 from engine.core.spec import RunSpec
 from engine.records.spec import decode_spec, encode_spec
 
@@ -23,6 +24,7 @@ class RunRecordV1(BaseModel):
         base_commit, base_tree: the snapshot that writers start from; absent without writers.
         uncommitted: paths of the snapshot that differ from `head`, quoted as in answers.
         definitions: name to the stored form of each definition that a task names.
+        setup: how worktrees are made ready, decided once.
         mark: unguessable; every process of the run carries it in its environment.
         spec: the request, in the form of `engine.records.spec`.
     """
@@ -42,6 +44,7 @@ class RunRecordV1(BaseModel):
     uncommitted: list[str]
     fold_case: bool
     definitions: dict[str, Any]
+    setup: Setup
     mark: str
     notices: list[str]
     spec: dict[str, Any]

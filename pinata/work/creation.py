@@ -12,7 +12,7 @@ from agents.definition import Definition, encode_definition
 from engine.core.changes import quote_path
 from engine.core.errors import UsageError
 from engine.core.graph import TaskGraph
-from engine.core.ids import CommitId, TaskId
+from engine.core.ids import CommitId, TaskId, TreeId
 from engine.core.spec import Kind, ReviewBase, ReviewPr, RunSpec
 from engine.records.run import RunRecordV1, encode_run
 from engine.records.spec import encode_spec
@@ -24,6 +24,7 @@ from pinata.work.context import Context
 from pinata.work.models import ChosenModel, choose_models
 from pinata.work.places import Places
 from pinata.work.run import Run
+from pinata.work.setup import resolve_setup, setup_notices
 from worktrees import refs
 from worktrees.discovery import check_writable_run, discover
 from worktrees.entries import check_entries
@@ -37,7 +38,7 @@ class _Start:
 
     head: CommitId | None = None
     base_commit: str | None = None
-    base_tree: str | None = None
+    base_tree: TreeId | None = None
     uncommitted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -67,6 +68,7 @@ async def new_run(
     ):
         try:
             start = await _start(found, spec, folder)
+            setup = await resolve_setup(spec, found, start.base_tree, context.environment)
             fold = await trio.to_thread.run_sync(folds_case, found.root, ".git")
             now_ms = context.clock.now_ms()
             record = RunRecordV1(
@@ -81,8 +83,15 @@ async def new_run(
                 uncommitted=list(start.uncommitted),
                 fold_case=fold,
                 definitions={name: encode_definition(one) for name, one in used.items()},
+                setup=setup,
                 mark=secrets.token_hex(16),
-                notices=[*spec.notices, *notices, *start.notes, *_passed_over(models)],
+                notices=[
+                    *spec.notices,
+                    *notices,
+                    *start.notes,
+                    *setup_notices(setup),
+                    *_passed_over(models),
+                ],
                 spec=encode_spec(spec),
             )
             await trio.to_thread.run_sync(

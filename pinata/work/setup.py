@@ -1,30 +1,81 @@
-"""Prepares a writer's worktree with the script that the run's configuration names."""
+"""Makes a writer's worktree ready: decides once for a run what to do, and does it in each one."""
+
+import shutil
+from collections.abc import Mapping
+
+import trio
 
 from engine.core.changes import quote_path
 from engine.core.ids import TreeId
 from engine.core.outcome import FailureStage
 from engine.core.quote import name_list
+from engine.core.setup import MANAGERS, NO_LOCKFILE, TELLING_FILES, Setup, SetupSource, detect_setup
+from engine.core.spec import RunSpec
 from engine.system.files import make_private_dir
-from engine.system.process import LaunchError, ProcessSpec, ToFiles, run
+from engine.system.process import LaunchError, ProcessExit, ProcessSpec, ToFiles, run
 from pinata.work.draft import Draft, Ending
 from pinata.work.workshop import Workshop, in_thread
 from worktrees.capture import capture
 from worktrees.hygiene import Repository
+from worktrees.objects import read_entries
 
 _OUTPUT_LIMIT_BYTES = 16 << 20
 _MOST_NAMED = 10
+_REGULAR_MODES = ("100644", "100755")
+
+
+async def resolve_setup(
+    spec: RunSpec, repository: Repository, base: TreeId | None, environment: Mapping[str, str]
+) -> Setup:
+    """Return how the run's worktrees are made ready.
+
+    Args:
+        spec: the request.
+        repository: the checkout.
+        base: the content that writers start from; None without writers.
+        environment: what setup will see.
+    """
+    if base is None:
+        return Setup(SetupSource.NOT_NEEDED)
+    if isinstance(spec.config.setup, str):
+        return Setup(SetupSource.CONFIG, spec.config.setup)
+    if spec.config.setup is False:
+        return Setup(SetupSource.DISABLED)
+    entries = await read_entries(repository, base, [name.encode() for name in TELLING_FILES])
+    files = [n.decode() for n, found in entries.items() if found and found.mode in _REGULAR_MODES]
+    available = await trio.to_thread.run_sync(_available, environment.get("PATH", ""))
+    return detect_setup(files, available)
+
+
+def setup_notices(setup: Setup) -> tuple[str, ...]:
+    """Return what the caller should know: that a project with lockfiles is worked on without."""
+    if setup.reason is None or setup.reason == NO_LOCKFILE:
+        return ()
+    return (f"worktrees get no setup: {setup.reason}; set `setup` to a command or to false",)
+
+
+def _available(path: str) -> tuple[str, ...]:
+    return tuple(name for name in MANAGERS if shutil.which(name, path=path))
+
+
+def _how(ended: ProcessExit) -> str:
+    if ended.overflowed:
+        return f"wrote more than {_OUTPUT_LIMIT_BYTES >> 20} MiB"
+    if ended.code is None:
+        return f"was ended by signal {ended.signal}"
+    return f"exited with {ended.code}"
 
 
 async def set_up(
     workshop: Workshop, draft: Draft, worktree: Repository, base: TreeId
 ) -> Ending | None:
-    """Run the setup script; return how the attempt ends if it failed or left a change behind.
+    """Run the run's setup; return how the attempt ends if it failed or left a change behind.
 
     It runs before the agent, in the worktree, with the environment of a check and `PINATA_ROOT`,
     the user's checkout.
     """
-    script = workshop.run.spec.config.setup
-    if not isinstance(script, str):
+    script = workshop.run.record.setup.command
+    if script is None:
         return None
     draft.stage = FailureStage.SETUP
     logs = workshop.run.folder.setup_dir(draft.attempt)
@@ -41,8 +92,7 @@ async def set_up(
     except LaunchError as error:
         return Ending.failed(f"setup: {error}", FailureStage.SETUP)
     if ended.code != 0 or ended.overflowed:
-        how = "wrote too much" if ended.overflowed else f"exited with {ended.code}"
-        return Ending.failed(f"setup {how}; its output is in {logs}", FailureStage.SETUP)
+        return Ending.failed(f"setup {_how(ended)}; its output is in {logs}", FailureStage.SETUP)
     seed = workshop.run.folder.index_file(draft.task.id)
     found = await capture(worktree, base, seed, workshop.scratch)
     altered = [quote_path(change.path) for change in found.changes]
