@@ -3,8 +3,9 @@
 import os
 import signal
 from contextlib import suppress
+from pathlib import Path
 
-import psutil
+from engine.system.identity import ProcessStat, all_pids, read_stat
 
 
 def end_children() -> list[str]:
@@ -15,10 +16,15 @@ def end_children() -> list[str]:
     except ChildProcessError:
         return []
     left = []
-    for child in psutil.Process().children():
-        with suppress(psutil.NoSuchProcess):
-            left.append(f"{child.pid} {child.status()} {child.cmdline()}")
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(child.pid, signal.SIGKILL)
-            os.waitpid(child.pid, 0)
+    for stat in map(read_stat, all_pids()):
+        if stat is not None and stat.parent == os.getpid():
+            left.append(_description(stat))
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(stat.pid, signal.SIGKILL)
+                os.waitpid(stat.pid, 0)
     return left
+
+
+def _description(stat: ProcessStat) -> str:
+    command = Path(f"/proc/{stat.pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    return f"{stat.pid} {stat.state} {command}"
