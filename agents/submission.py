@@ -28,7 +28,7 @@ from engine.core.outcome import Status, Verdict
 from engine.core.paths import path_fault
 from engine.core.quote import quote_value
 from engine.core.spec import Kind
-from engine.records.faults import explain, explain_all
+from engine.records.request import explain, explain_all
 
 SUBMIT_RESULT = "submit_result"
 MAX_SUBMISSION_BYTES = 4 << 20

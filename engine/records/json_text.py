@@ -4,7 +4,7 @@ import json
 from typing import NoReturn
 
 from engine.core.quote import quote_value
-from engine.records.faults import RequestError
+from engine.records.request import RequestError
 
 
 def decode_json(content: bytes, source: str) -> object:

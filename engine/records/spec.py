@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from engine.core.errors import CorruptionError
 from engine.core.quote import quote_value
 from engine.core.spec import RunSpec
-from engine.records.faults import explain
+from engine.records.request import explain
 
 VERSION = 1
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from engine.records.faults import decode
+from engine.records.request import decode
 from pinata.work.context import Context
 
 Answer = dict[str, Any]

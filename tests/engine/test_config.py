@@ -2,7 +2,7 @@ import pytest
 
 from engine.config import decode_config_file
 from engine.records.config import ConfigLayer
-from engine.records.faults import RequestError
+from engine.records.request import RequestError
 
 
 def test_a_file_becomes_a_layer() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from engine.records.check import decode_checks
-from engine.records.faults import RequestError
+from engine.records.request import RequestError
 from tests.support.jobs import check, check_spec
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from engine.core.spec import Backend, Limits, Mode, ModelChoice, RunConfig, Thinking
 from engine.records.config import ConfigLayer, decode_config, merge_config
-from engine.records.faults import RequestError
+from engine.records.request import RequestError
 
 MODEL = {"provider": "scripted", "id": "a.json", "thinking": "low"}
 CHOICE = ModelChoice("scripted", "a.json", Thinking.LOW)

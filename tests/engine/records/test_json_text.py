@@ -3,8 +3,8 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from engine.records.faults import RequestError
 from engine.records.json_text import decode_json
+from engine.records.request import RequestError
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from engine.core.spec import (
     TaskSpec,
     Thinking,
 )
-from engine.records.faults import RequestError
+from engine.records.request import RequestError
 from engine.records.task import Roll, decode_tasks, unstated_acceptance
 from tests.support.jobs import KINDS, builder, check, check_spec, reviewer, scout, task_spec
 

@@ -3,8 +3,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from engine.records.faults import RequestError, decode, explain
 from engine.records.fields import Request
+from engine.records.request import RequestError, decode, explain
 
 
 class Lamp(Request):
