@@ -12,6 +12,7 @@ from engine.core.events import (
     CancelRequested,
     CheckEnded,
     CheckoutChanged,
+    CostLimitPassed,
     Event,
     RunDeadlinePassed,
     RunResumed,
@@ -60,10 +61,12 @@ def event_line(event: Event, agents: Mapping[TaskId, str]) -> str | None:
             return f"{task or 'run'}: cancel requested: {visible(reason)}"
         case RunDeadlinePassed(limit_ms=limit_ms):
             return f"run deadline of {limit_ms} ms passed"
+        case CostLimitPassed(limit_usd=limit, spent_usd=spent):
+            return f"run cost limit of ${limit:.4f} passed: ${spent:.4f} spent"
         case RunResumed(reason=reason):
             return f"run resumed: {visible(reason)}"
-        case RunSettled(status=status):
-            return f"run {status.value}"
+        case RunSettled(status=status, reason=reason):
+            return f"run {status.value}" + (f": {visible(reason)}" if reason else "")
         case _:
             return _attempt_line(event, agents)
 
