@@ -11,8 +11,8 @@ from agents.guard import READING_TOOLS, WRITING_TOOLS
 from engine.core.errors import CorruptionError
 from engine.core.fingerprint import Json, digest
 from engine.core.spec import Backend, Kind, Thinking
-from engine.records.fields import Many, Request
-from engine.records.request import explain
+from engine.records.fields import Many
+from engine.records.request import Request, explain
 
 DEFAULT_TOOLS: Mapping[Kind, tuple[str, ...]] = {
     Kind.READER: READING_TOOLS,

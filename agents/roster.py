@@ -15,8 +15,8 @@ from agents.definition import DEFAULT_TOOLS, Definition, Source
 from agents.guard import CEILINGS, WEB_TOOLS
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.spec import Backend, Kind, Thinking
-from engine.records.fields import ID_PATTERN, ID_RULE, TEXT_LIMIT_CHARS, Many, NotNull, Request
-from engine.records.request import RequestError, decode
+from engine.records.fields import ID_PATTERN, ID_RULE, TEXT_LIMIT_CHARS, Many, NotNull
+from engine.records.request import Request, RequestError, decode
 
 BUNDLED_FOLDER = Path(__file__).parent / "definitions"
 _MAX_FILE_BYTES = 1 << 20

@@ -16,9 +16,9 @@ from agents.models.port import Trouble, Usage
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.errors import UsageError
 from engine.core.quote import quote_value
-from engine.records.fields import Many, NotNull, Request
+from engine.records.fields import Many, NotNull
 from engine.records.json_text import decode_json
-from engine.records.request import RequestError, decode
+from engine.records.request import Request, RequestError, decode
 
 ANY_TASK = "*"
 MAX_SCRIPT_BYTES = 4 << 20

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from engine.core.ids import CheckId
 from engine.core.quote import quote_value
 from engine.core.spec import CheckSpec
-from engine.records.fields import Argument, Id, Many, Request
-from engine.records.request import RequestError, decode
+from engine.records.fields import Argument, Id, Many
+from engine.records.request import Request, RequestError, decode
 
 MAX_TIMEOUT_MS = 1_200_000
 

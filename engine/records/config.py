@@ -12,9 +12,9 @@ from pydantic.fields import FieldInfo
 from engine.core.environment import validate_pass_env
 from engine.core.errors import UsageError
 from engine.core.spec import Limits, Mode, RunConfig
-from engine.records.fields import ID_PATTERN, ID_RULE, Many, NotNull, Request, Text
+from engine.records.fields import ID_PATTERN, ID_RULE, Many, NotNull, Text
 from engine.records.model import BackendField, ModelField
-from engine.records.request import decode
+from engine.records.request import Request, decode
 
 MAX_FALLBACKS = 5
 _DAY_MS = 86_400_000

@@ -1,9 +1,8 @@
 """Field types that requests share; each description says what a right value is."""
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
 T = TypeVar("T")
@@ -12,25 +11,6 @@ TEXT_LIMIT_CHARS = 64_000
 ID_PATTERN = "^[a-z][a-z0-9-]{0,31}$"
 ID_RULE = "1 to 32 lower-case letters, digits and hyphens, starting with a letter"
 TEXT_RULE = f"text of 1 to {TEXT_LIMIT_CHARS:,} characters"
-
-
-def _without_null_defaults(schema: dict[str, Any]) -> None:
-    for field in schema.get("properties", {}).values():
-        field.pop("title", None)
-        if field.get("default", ...) is None:
-            del field["default"]
-
-
-class Request(BaseModel):
-    """What a caller hands over: camel-case names, unknown fields refused, nothing converted."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        extra="forbid",
-        frozen=True,
-        json_schema_extra=_without_null_defaults,
-        strict=True,
-    )
 
 
 class NotNull:
@@ -53,11 +33,12 @@ def _no_nul(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    if text.isspace():
+    if not text.strip():
         raise ValueError("is blank")
     return _no_nul(text)
 
 
+NO_NUL = AfterValidator(_no_nul)
 NOT_BLANK = AfterValidator(_prose)
 
 # An array stays immutable once it is read; strict would refuse the list that JSON made of it.
@@ -68,7 +49,7 @@ Argument = Annotated[
         max_length=TEXT_LIMIT_CHARS,
         description=f"text of at most {TEXT_LIMIT_CHARS:,} characters without NUL",
     ),
-    AfterValidator(_no_nul),
+    NO_NUL,
 ]
 Id = Annotated[str, Field(pattern=ID_PATTERN, description=ID_RULE)]
 Text = Annotated[

@@ -13,8 +13,8 @@ from engine.core.spec import CheckSpec, Kind, RunSpec, TaskSpec
 from engine.core.targets import check_targets
 from engine.records.check import CheckRequest, decode_checks
 from engine.records.config import ConfigLayer, ConfigRequest, decode_config, merge_config
-from engine.records.fields import Many, NotNull, Request, Text
-from engine.records.request import RequestError, decode
+from engine.records.fields import Many, NotNull, Text
+from engine.records.request import Request, RequestError, decode
 from engine.records.task import Roll, TaskRequest, decode_tasks, unstated_acceptance
 
 MAX_TASKS = 1_000

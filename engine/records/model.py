@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from engine.core.spec import Backend, ModelChoice, Thinking
-from engine.records.fields import NOT_BLANK, Request
+from engine.records.fields import NOT_BLANK
+from engine.records.request import Request
 
 MODEL_RULE = "an object with provider, id and thinking"
 _MAX_PROVIDER_CHARS = 100

@@ -1,14 +1,14 @@
-"""What is wrong with a request, in one sentence.
+"""Requests: what callers hand over, as pydantic models, and the sentence that refuses one.
 
-Requests are pydantic models. The sentence that refuses one is built here from the kind of fault,
-the value that was given and the description of its field, which is also what callers see in the
-JSON schema. Pydantic's own texts stay inside.
+The sentence is built from the kind of fault, the value that was given and the description of its
+field, which is also what callers see in the JSON schema. Pydantic's own texts stay inside.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from engine.core.errors import UsageError
@@ -40,6 +40,25 @@ _PROBLEMS = {
 }
 _UNKNOWN_FIELD = frozenset({"extra_forbidden", "invalid_key", "unexpected_keyword_argument"})
 _KEY = "[key]"
+
+
+def _without_null_defaults(schema: dict[str, Any]) -> None:
+    for field in schema.get("properties", {}).values():
+        field.pop("title", None)
+        if field.get("default", ...) is None:
+            del field["default"]
+
+
+class Request(BaseModel):
+    """What a caller hands over: camel-case names, unknown fields refused, nothing converted."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        frozen=True,
+        json_schema_extra=_without_null_defaults,
+        strict=True,
+    )
 
 
 class RequestError(UsageError):

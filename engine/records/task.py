@@ -20,9 +20,9 @@ from engine.core.spec import (
     TaskSpec,
 )
 from engine.records.check import CheckList, refuse_repeated_ids
-from engine.records.fields import ID_PATTERN, Id, Many, NotNull, Reference, Request, Text
+from engine.records.fields import ID_PATTERN, Id, Many, NotNull, Reference, Text
 from engine.records.model import BackendField, ModelField
-from engine.records.request import RequestError, decode
+from engine.records.request import Request, RequestError, decode
 
 _MAX_REVISION_CHARS = 200
 _MAX_PR = 2_147_483_647

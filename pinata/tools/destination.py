@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import trio
 from pydantic import Field
 
-from engine.records.fields import Request
+from engine.records.request import Request
 from engine.store import RunFolder, resolve_run
 from pinata.tools.registry import Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context

@@ -5,8 +5,8 @@ from pathlib import Path
 import trio
 
 from agents.roster import load_roster
-from engine.records.fields import Request
 from engine.records.job import JobRequest, run_spec
+from engine.records.request import Request
 from engine.store import resolve_run
 from engine.system.case import folds_case
 from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name

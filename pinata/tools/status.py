@@ -10,7 +10,8 @@ from agents.transcript import excerpt, read_transcript
 from engine.core.errors import UsageError
 from engine.core.ids import TaskId
 from engine.core.outcome import Status
-from engine.records.fields import NotNull, Request
+from engine.records.fields import NotNull
+from engine.records.request import Request
 from engine.system.locks import read_live_holder
 from pinata.tools.registry import RUN_PREFIX_RULE, Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context

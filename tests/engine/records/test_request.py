@@ -3,8 +3,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from engine.records.fields import Request
-from engine.records.request import RequestError, decode, explain
+from engine.records.request import Request, RequestError, decode, explain
 
 
 class Lamp(Request):
