@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from agents.filetools.arguments import describe_arguments
 from agents.models.port import ToolDeclaration
+from agents.schema import describe
 from agents.submission_form import (
     FORMS,
     Form,
@@ -109,7 +109,7 @@ class Submission:
 @cache  # a schema costs a millisecond, and every conversation shows one
 def submit_declaration(kind: Kind) -> ToolDeclaration:
     """Return `submit_result` as agents of this kind see it."""
-    return ToolDeclaration(SUBMIT_RESULT, _DESCRIPTION, describe_arguments(FORMS[kind]))
+    return ToolDeclaration(SUBMIT_RESULT, _DESCRIPTION, describe(FORMS[kind]))
 
 
 def check_submission(data: object, rules: SubmissionRules) -> Submission | tuple[str, ...]:

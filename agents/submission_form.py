@@ -3,29 +3,17 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from agents.filetools.arguments import Arguments
 from engine.core.spec import Kind
+from engine.records.fields import NO_NUL, NOT_BLANK, TEXT_LIMIT_CHARS
+from engine.records.request import Request
+
+_Text = Annotated[str, Field(max_length=TEXT_LIMIT_CHARS), NO_NUL]
+_Words = Annotated[str, Field(max_length=TEXT_LIMIT_CHARS), NOT_BLANK]
 
 
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("holds a NUL character")
-    return text
-
-
-def _with_words(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is blank")
-    return text
-
-
-_Text = Annotated[str, Field(max_length=64_000), AfterValidator(_without_nul)]
-_Words = Annotated[_Text, AfterValidator(_with_words)]
-
-
-class CheckEntry(Arguments):
+class CheckEntry(Request):
     """A check that the agent says it ran."""
 
     name: _Words = Field(description="text that says what was run")
@@ -33,7 +21,7 @@ class CheckEntry(Arguments):
     detail: _Text = Field(description="text, empty when there is nothing to add")
 
 
-class FindingEntry(Arguments):
+class FindingEntry(Request):
     """A defect or a risk."""
 
     severity: Literal["critical", "high", "medium", "low", "info"] = Field(
@@ -43,7 +31,7 @@ class FindingEntry(Arguments):
     evidence: _Text = Field(description="text that says where to see it, such as a path and line")
 
 
-class SourceEntry(Arguments):
+class SourceEntry(Request):
     """Something outside the repository that the brief rests on."""
 
     url: _Words = Field(description="an http or https address without credentials")
@@ -52,21 +40,19 @@ class SourceEntry(Arguments):
     applicability: _Words = Field(description="text that says why it applies, such as a version")
 
 
-class ReviewEntry(Arguments):
+class ReviewEntry(Request):
     """A verdict and, if the agent repeats it, what it is about."""
 
     verdict: Literal["approve", "changes_requested"] = Field(
         description="approve or changes_requested"
     )
-    task_id: str | None = Field(
-        None, alias="taskId", description="the reviewed task's id, if you repeat it"
-    )
+    task_id: str | None = Field(None, description="the reviewed task's id, if you repeat it")
     fingerprint: str | None = Field(
         None, description="the fingerprint from your brief, if you repeat it"
     )
 
 
-class CommonForm(Arguments):
+class CommonForm(Request):
     """What every agent fills in, and all that a writer does."""
 
     status: Literal["succeeded", "failed", "blocked", "cancelled"] = Field(
@@ -74,7 +60,6 @@ class CommonForm(Arguments):
     )
     summary: _Words = Field(description="text of one or two sentences that stand on their own")
     changed_files: list[_Words] = Field(
-        alias="changedFiles",
         max_length=100_000,
         description="an array of the repository-relative paths that you changed, added or deleted",
     )

@@ -7,12 +7,14 @@ the two cannot disagree. A call's arguments are used at once and travel no furth
 from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from engine.core.errors import UsageError
 from engine.core.quote import quote_value
+from engine.records.request import Request, explain_all
 
-_PATH = "relative to the working directory, or absolute"
+_PATH = "relative to the working directory or absolute"
+_FAULTS_NAMED = 5
 
 
 class ArgumentsError(UsageError):
@@ -24,130 +26,107 @@ def _whole(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("half of a surrogate pair is no text; send whole characters") from None
+        raise ValueError("holds half of a surrogate pair; send whole characters") from None
     return text
 
 
 Text = Annotated[str, AfterValidator(_whole)]
+A = TypeVar("A", bound=Request)
 
 
-class Arguments(BaseModel):
-    """What a tool is called with."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-A = TypeVar("A", bound=Arguments)
-
-
-class ReadArguments(Arguments):
+class ReadArguments(Request):
     """Arguments of read."""
 
-    path: Text = Field(description=f"The file to read, {_PATH}")
-    offset: int | None = Field(None, ge=1, description="First line to show, counted from 1")
-    limit: int | None = Field(None, ge=1, description="How many lines to show")
+    path: Text = Field(description=f"the path of the file to read, {_PATH}")
+    offset: int | None = Field(
+        None, ge=1, description="the number of the first line to show, from 1 up"
+    )
+    limit: int | None = Field(None, ge=1, description="how many lines to show, from 1 up")
 
 
-class BashArguments(Arguments):
+class BashArguments(Request):
     """Arguments of bash."""
 
-    command: Text = Field(description="The shell script to run")
+    command: Text = Field(description="the shell script to run")
     timeout: float | None = Field(
-        None, gt=0, le=86_400, description="Seconds after which it is stopped; none by default"
+        None,
+        gt=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="a number of seconds, above 0 and up to 86,400, after which it is stopped; "
+        "none by default",
     )
 
 
-class Edit(Arguments):
+class Edit(Request):
     """One replacement."""
 
     old_text: Text = Field(
-        alias="oldText",
-        description="The text to replace, exactly as in the file, where it occurs once",
+        description="the text to replace, exactly as in the file, where it occurs once"
     )
-    new_text: Text = Field(alias="newText", description="The text that takes its place")
+    new_text: Text = Field(description="the text that takes its place")
 
 
-class EditArguments(Arguments):
+class EditArguments(Request):
     """Arguments of edit."""
 
-    path: Text = Field(description=f"The file to edit, {_PATH}")
+    path: Text = Field(description=f"the path of the file to edit, {_PATH}")
     edits: list[Edit] = Field(
         min_length=1,
-        description="Replacements, each found in the file as it was before the call; "
-        "they must not overlap",
+        description="an array of replacements, {oldText, newText}, each found in the file as it "
+        "was before the call; they must not overlap",
     )
 
 
-class WriteArguments(Arguments):
+class WriteArguments(Request):
     """Arguments of write."""
 
-    path: Text = Field(description=f"The file to write, {_PATH}")
-    content: Text = Field(description="The whole content of the file")
+    path: Text = Field(description=f"the path of the file to write, {_PATH}")
+    content: Text = Field(description="the whole content of the file")
 
 
-class GrepArguments(Arguments):
+class GrepArguments(Request):
     """Arguments of grep."""
 
-    pattern: Text = Field(description="Regular expression in RE2 syntax, or text if literal is set")
-    path: Text | None = Field(None, description=f"Directory or file to search, {_PATH}")
+    pattern: Text = Field(
+        description="a regular expression in RE2 syntax, or plain text if literal is set"
+    )
+    path: Text | None = Field(
+        None, description=f"the path of the directory or file to search, {_PATH}"
+    )
     glob: Text | None = Field(
-        None, description="Only files that fit, such as *.ts, src/**/*.{c,h} or !*.md"
+        None, description="a glob that files must fit, such as *.ts, src/**/*.{c,h} or !*.md"
     )
-    ignore_case: bool | None = Field(
-        None, alias="ignoreCase", description="Take upper and lower case as equal"
-    )
-    literal: bool | None = Field(None, description="Take the pattern as plain text")
+    ignore_case: bool | None = Field(None, description="true to take upper and lower case as equal")
+    literal: bool | None = Field(None, description="true to take the pattern as plain text")
     context: int | None = Field(
-        None, ge=0, le=100, description="Lines to show before and after each match"
+        None,
+        ge=0,
+        le=100,
+        description="how many lines to show before and after each match, from 0 to 100",
     )
     limit: int | None = Field(
-        None, ge=1, description="How many matching lines to show; 100 by default"
+        None, ge=1, description="how many matching lines to show, from 1 up; 100 by default"
     )
 
 
-class FindArguments(Arguments):
+class FindArguments(Request):
     """Arguments of find."""
 
-    pattern: Text = Field(description="Glob, such as *.py or src/**/test_*.{js,ts}")
-    path: Text | None = Field(None, description=f"Directory to search, {_PATH}")
-    limit: int | None = Field(None, ge=1, description="How many paths to show; 1000 by default")
+    pattern: Text = Field(description="a glob, such as *.py or src/**/test_*.{js,ts}")
+    path: Text | None = Field(None, description=f"the path of the directory to search, {_PATH}")
+    limit: int | None = Field(
+        None, ge=1, description="how many paths to show, from 1 up; 1,000 by default"
+    )
 
 
-class LsArguments(Arguments):
+class LsArguments(Request):
     """Arguments of ls."""
 
-    path: Text | None = Field(None, description=f"Directory to list, {_PATH}")
-    limit: int | None = Field(None, ge=1, description="How many entries to show; 500 by default")
-
-
-def describe_arguments(arguments: type[Arguments]) -> Mapping[str, object]:
-    """Return the JSON schema of `arguments`, without what a model has no use for.
-
-    Titles, references and the `null` of optional fields are left out: they cost tokens in every
-    request and invite models to send `null`.
-    """
-    schema = arguments.model_json_schema()
-    schema.pop("description", None)
-    plain = _plain(schema, schema.pop("$defs", {}))
-    assert isinstance(plain, dict)
-    return plain
-
-
-def _plain(node: object, definitions: Mapping[str, object]) -> object:
-    if isinstance(node, list):
-        return [_plain(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _plain(definitions[str(node["$ref"]).rpartition("/")[2]], definitions)
-    plain: dict[str, object] = {}
-    for choice in node.get("anyOf", ()):
-        if choice != {"type": "null"}:
-            plain |= choice
-    for key, value in node.items():
-        if key not in {"title", "default", "anyOf"}:
-            plain[key] = _plain(value, definitions)
-    return plain
+    path: Text | None = Field(None, description=f"the path of the directory to list, {_PATH}")
+    limit: int | None = Field(
+        None, ge=1, description="how many entries to show, from 1 up; 500 by default"
+    )
 
 
 def decode_arguments(arguments: type[A], given: object) -> A:
@@ -161,19 +140,5 @@ def decode_arguments(arguments: type[A], given: object) -> A:
     try:
         return arguments.model_validate(dict(given))
     except ValidationError as error:
-        faults = [_sentence(fault["loc"], fault["type"], fault["msg"]) for fault in error.errors()]
-        fields = ", ".join(field.alias or name for name, field in arguments.model_fields.items())
-        raise ArgumentsError(f"{'; '.join(faults[:5])}; the fields are: {fields}") from error
-
-
-def _sentence(where: tuple[int | str, ...], kind: str, message: str) -> str:
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in where]
-    name = "".join(parts).removeprefix(".")
-    match kind:
-        case "missing":
-            return f"{quote_value(name)} is missing"
-        case "extra_forbidden":
-            return f"{quote_value(name)} is no field of this tool"
-        case _:
-            said = message.removeprefix("Value error, ")
-            return f"{quote_value(name)}: {said[0].lower()}{said[1:]}"
+        faults = explain_all(error, arguments.model_json_schema(), most=_FAULTS_NAMED)
+        raise ArgumentsError(". ".join(faults)) from error

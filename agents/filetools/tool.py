@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from agents.filetools.arguments import Arguments, decode_arguments, describe_arguments
+from agents.filetools.arguments import decode_arguments
+from agents.schema import describe
 from engine.core.errors import PinataError, UsageError
+from engine.records.request import Request
 
-A = TypeVar("A", bound=Arguments)
+A = TypeVar("A", bound=Request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def build(
         except OSError as error:
             return ToolAnswer(f"{name}: {_reason(error)}", is_error=True)
 
-    return Tool(name, description, describe_arguments(arguments), run)
+    return Tool(name, description, describe(arguments), run)
 
 
 def _reason(error: OSError) -> str:
