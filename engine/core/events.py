@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop
 
-# --- decisions ---
-
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
@@ -128,8 +126,6 @@ Decision = (
     | RunResumed
     | RunSettled
 )
-
-# --- traces ---
 
 
 @dataclass(frozen=True, slots=True)

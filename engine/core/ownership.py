@@ -32,11 +32,6 @@ def normalise_entry(text: str) -> str:
     return text[:-1] if text.endswith("/") and text != "/" else text
 
 
-def owns(entries: Iterable[str], path: bytes, *, fold_case: bool) -> bool:
-    """Whether one of the normalised `entries` names `path` or a folder that it lies in."""
-    return Ownership.build(entries, fold_case=fold_case).owns(path)
-
-
 @dataclass(frozen=True, slots=True)
 class Ownership:
     """What one writer owns, ready for many questions.
@@ -62,17 +57,6 @@ class Ownership:
                 return True
             at = folded.rfind(b"/", 0, at)
         return False
-
-
-def overlap(
-    mine: Iterable[str], theirs: Iterable[str], *, fold_case: bool
-) -> tuple[str, str] | None:
-    """Return an entry of `mine` and one of `theirs` of which one holds the other, or None."""
-    lines = [(entry, bit) for entries, bit in ((mine, 1), (theirs, 2)) for entry in entries]
-    for clash in _clashes(lines, related={1: 0, 2: 0}, fold_case=fold_case):
-        found = {clash.bit: clash.entry, clash.other_bit: clash.other_entry}
-        return found[1], found[2]
-    return None
 
 
 def check_independent(graph: TaskGraph, specs: Sequence[TaskSpec], *, fold_case: bool) -> None:

@@ -51,11 +51,6 @@ def _is_git(segment: str) -> bool:
     return segment.isascii() and segment.lower() == ".git"
 
 
-def is_safe_relative(text: str) -> bool:
-    """Whether `text` is a path inside a repository and outside its `.git` folders."""
-    return path_fault(text) is None
-
-
 def has_git_segment(path: bytes) -> bool:
     """Whether a segment of `path` is `.git`, in any letter case."""
     return any(segment.lower() == b".git" for segment in components(path))
@@ -73,14 +68,6 @@ def _is_secret(segment: bytes) -> bool:
     if segment in _TEMPLATES:
         return False
     return segment in _SECRET_NAMES or segment.startswith(b".env.")
-
-
-def looks_like_glob(entry: str) -> bool:
-    """Whether someone may have meant `entry` as a pattern.
-
-    Brackets do not count: `[id].tsx` is a common file name.
-    """
-    return "*" in entry or "?" in entry
 
 
 def fold_path(path: bytes, *, fold_case: bool) -> bytes:

@@ -9,8 +9,6 @@ from engine.core.ownership import (
     OwnershipOverlapError,
     check_independent,
     normalise_entry,
-    overlap,
-    owns,
 )
 from engine.core.spec import Kind, TaskSpec
 from tests.support.jobs import task_spec
@@ -35,17 +33,17 @@ def test_one_slash_at_the_end_is_dropped(text: str, entry: str) -> None:
     "path", [b"src", b"src/a", b"src/a/b", b"src/\xff", b"docs/a.md", b"docs/a.md/x"]
 )
 def test_an_entry_owns_itself_and_what_lies_beneath_it(path: bytes) -> None:
-    assert owns(["src", "docs/a.md"], path, fold_case=False)
+    assert Ownership.build(["src", "docs/a.md"], fold_case=False).owns(path)
 
 
 @pytest.mark.parametrize("path", [b"srcx/a", b"sr", b"docs/b.md", b"docs", b"", b"SRC/a"])
 def test_an_entry_owns_nothing_else(path: bytes) -> None:
-    assert not owns(["src", "docs/a.md"], path, fold_case=False)
+    assert not Ownership.build(["src", "docs/a.md"], fold_case=False).owns(path)
 
 
 def test_names_that_differ_in_letter_case_are_one_where_the_volume_says_so() -> None:
-    assert owns(["Src"], b"sRC/a", fold_case=True)
-    assert not owns(["Src"], b"sRC/a", fold_case=False)
+    assert Ownership.build(["Src"], fold_case=True).owns(b"sRC/a")
+    assert not Ownership.build(["Src"], fold_case=False).owns(b"sRC/a")
 
 
 def test_an_ownership_answers_many_questions() -> None:
@@ -56,27 +54,6 @@ def test_an_ownership_answers_many_questions() -> None:
         False,
         False,
     ]
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs", "found"),
-    [
-        (["src"], ["src/x.ts"], ("src", "src/x.ts")),
-        (["src/x.ts"], ["src"], ("src/x.ts", "src")),
-        (["a", "b"], ["c", "b"], ("b", "b")),
-        (["src"], ["srcx", "src-x", "src.x"], None),
-        ([], ["a"], None),
-        (["Src"], ["src/x"], None),
-    ],
-)
-def test_entries_overlap_when_one_equals_or_holds_the_other(
-    mine: list[str], theirs: list[str], found: tuple[str, str] | None
-) -> None:
-    assert overlap(mine, theirs, fold_case=False) == found
-
-
-def test_overlap_folds_letter_case_like_ownership_does() -> None:
-    assert overlap(["Src"], ["src/x"], fold_case=True) == ("Src", "src/x")
 
 
 def test_independent_writers_may_not_share_a_path() -> None:
