@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated
 
-from pydantic import Field, SkipValidation, TypeAdapter
+from pydantic import Field, SkipValidation
 
 from engine.core.graph import TaskGraph
 from engine.core.ownership import check_independent
@@ -14,7 +14,7 @@ from engine.core.targets import check_targets
 from engine.records.check import CheckRequest, decode_checks
 from engine.records.config import ConfigLayer, ConfigRequest, decode_config, merge_config
 from engine.records.fields import Many, NotNull, Text
-from engine.records.request import Request, RequestError, decode
+from engine.records.request import Request, RequestError
 from engine.records.task import Roll, TaskRequest, decode_tasks, unstated_acceptance
 
 MAX_TASKS = 1_000
@@ -64,34 +64,6 @@ class JobRequest(Request):
     ] = None
 
 
-_JOB: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
-
-
-def decode_job(
-    data: object,
-    kinds: Mapping[str, Kind],
-    unavailable: Mapping[str, str] = _NONE,
-    *,
-    layers: Sequence[ConfigLayer] = (),
-    fold_case: bool = False,
-) -> RunSpec:
-    """Return the run that `data` asks for, every rule checked that needs no repository.
-
-    Args:
-        data: what a JSON text holds.
-        kinds: available definitions.
-        unavailable: definitions that are there but cannot be used, with the reason of each.
-        layers: configuration that the call's own comes on top of, the weakest first.
-        fold_case: whether the checkout's volume takes names that differ in letter case for one.
-
-    Raises:
-        UsageError: the first fault: the call's own fields, then each task in input order, then the
-            graph, then rules about the run as a whole, then its configuration.
-    """
-    request = decode(_JOB, data)
-    return run_spec(request, kinds, unavailable, layers=layers, fold_case=fold_case)
-
-
 def run_spec(
     request: JobRequest,
     kinds: Mapping[str, Kind],
@@ -100,7 +72,19 @@ def run_spec(
     layers: Sequence[ConfigLayer] = (),
     fold_case: bool = False,
 ) -> RunSpec:
-    """Return the run that `request` asks for; see `decode_job`."""
+    """Return the run that `request` asks for, every rule checked that needs no repository.
+
+    Args:
+        request: its own fields are right; what stands inside them has not been looked at.
+        kinds: available definitions.
+        unavailable: definitions that are there but cannot be used, with the reason of each.
+        layers: configuration that the call's own comes on top of, the weakest first.
+        fold_case: whether the checkout's volume takes names that differ in letter case for one.
+
+    Raises:
+        UsageError: the first fault: each task in input order, then the graph, then rules about the
+            run as a whole, then its configuration.
+    """
     tasks = decode_tasks(request.tasks, Roll(kinds, unavailable))
     graph = TaskGraph.build(tasks)
     check_targets(graph, tasks)

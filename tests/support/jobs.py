@@ -1,18 +1,23 @@
 """Jobs as callers write them, right in every respect but what a test adds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import pytest
+from pydantic import TypeAdapter
 
 from engine.core.errors import UsageError
 from engine.core.ids import CheckId, TaskId
 from engine.core.spec import CheckSpec, Kind, ReviewTarget, RunSpec, TaskSpec
-from engine.records.job import decode_job
+from engine.records.config import ConfigLayer
+from engine.records.job import JobRequest, run_spec
+from engine.records.request import decode
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {"scout": Kind.READER, "builder": Kind.WRITER, "reviewer": Kind.REVIEWER}
 )
+
+_JOB: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 Json = dict[str, object]
 
@@ -40,14 +45,17 @@ def job(*tasks: object, **fields: object) -> Json:
     return {"tasks": list(tasks), "approval": "the owner said so", **fields}
 
 
-def accepted(data: object) -> RunSpec:
-    return decode_job(data, KINDS)
+def accepted(
+    data: object, *, layers: Sequence[ConfigLayer] = (), fold_case: bool = False
+) -> RunSpec:
+    """Return the run that `data` asks for, or raise what refuses it, as a tool call does."""
+    return run_spec(decode(_JOB, data), KINDS, layers=layers, fold_case=fold_case)
 
 
 def refusal(data: object, *, fold_case: bool = False) -> str:
     """Return the sentence that refuses `data`, which must be one that a person can read."""
     with pytest.raises(UsageError) as caught:
-        decode_job(data, KINDS, fold_case=fold_case)
+        accepted(data, fold_case=fold_case)
     return readable(caught.value)
 
 

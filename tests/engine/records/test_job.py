@@ -5,9 +5,8 @@ from engine.core.errors import UsageError
 from engine.core.ids import TaskId
 from engine.core.spec import Limits, Mode, RunConfig, RunSpec
 from engine.records.config import decode_config
-from engine.records.job import JobRequest, decode_job
+from engine.records.job import JobRequest
 from tests.support.jobs import (
-    KINDS,
     accepted,
     builder,
     check,
@@ -198,12 +197,12 @@ def test_the_calls_configuration_lies_on_top_of_the_files() -> None:
         decode_config({"limits": {"taskMs": 8}, "codemode": False}, place=".pi/pinata.json"),
     ]
     data = job(scout(), config={"mode": "observe", "codemode": True})
-    run = decode_job(data, KINDS, layers=files)
+    run = accepted(data, layers=files)
     assert run.config == RunConfig(limits=Limits(max_turns=5, task_ms=8), mode=Mode.OBSERVE)
     assert run.notices == (
         "pinata.json: session no longer means anything and is ignored; remove it",
     )
-    assert decode_job({"tasks": [scout()]}, KINDS, layers=files).config.codemode is False
+    assert accepted({"tasks": [scout()]}, layers=files).config.codemode is False
 
 
 @pytest.mark.parametrize(
@@ -259,7 +258,7 @@ def test_whatever_is_sent_is_taken_or_refused_in_a_sentence(
 ) -> None:
     for data in (whole, job(scout(), **{field: value}), job(scout() | {field: value})):
         try:
-            decode_job(data, KINDS)
+            accepted(data)
         except UsageError as error:
             readable(error)
 
