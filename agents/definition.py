@@ -1,24 +1,16 @@
 """What an agent definition is: its kind, its tools, its persona, and the digest of all of it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from agents.guard import READING_TOOLS, WRITING_TOOLS
 from engine.core.errors import CorruptionError
 from engine.core.fingerprint import Json, digest
 from engine.core.spec import Backend, Kind, Thinking
 from engine.records.fields import Many
 from engine.records.request import Request, explain
-
-DEFAULT_TOOLS: Mapping[Kind, tuple[str, ...]] = {
-    Kind.READER: READING_TOOLS,
-    Kind.REVIEWER: READING_TOOLS,
-    Kind.WRITER: WRITING_TOOLS,
-}
 
 
 class Source(Enum):

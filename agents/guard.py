@@ -10,30 +10,18 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from agents.filetools.resolve import Place, locate_target
 from agents.filetools.tool import ToolFaultError
+from agents.loadout import CEILINGS
 from engine.core.changes import quote_path
 from engine.core.ownership import Ownership
 from engine.core.paths import has_git_segment
 from engine.core.quote import name_list, quote_value
 from engine.core.spec import Kind
 
-READING_TOOLS = ("read", "grep", "find", "ls")
-WRITING_TOOLS = ("read", "bash", "edit", "write")
-WEB_TOOLS = ("web_enable", "web_search", "fetch_content", "get_search_content")
 # Every agent may finish, and scripts do nothing that the guard does not see.
 _ALWAYS = frozenset({"submit_result", "codemode"})
-
-# The most that a definition of each kind may list; codemode is a setting of its own.
-CEILINGS: Mapping[Kind, frozenset[str]] = MappingProxyType(
-    {
-        Kind.READER: frozenset({*READING_TOOLS, *WEB_TOOLS}),
-        Kind.REVIEWER: frozenset({*READING_TOOLS, *WEB_TOOLS}),
-        Kind.WRITER: frozenset({*READING_TOOLS, *WRITING_TOOLS}),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)

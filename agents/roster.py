@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from agents.definition import DEFAULT_TOOLS, Definition, Source
-from agents.guard import CEILINGS, WEB_TOOLS
+from agents.definition import Definition, Source
+from agents.loadout import CEILINGS, DEFAULT_TOOLS, WEB_TOOLS
 from agents.strict_yaml import StrictYamlError, decode_yaml
 from engine.core.spec import Backend, Kind, Thinking
 from engine.records.fields import ID_PATTERN, ID_RULE, TEXT_LIMIT_CHARS, Many, NotNull

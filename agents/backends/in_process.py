@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from agents.budget import Budget
 from agents.definition import Definition
 from agents.filetools.tool import ToolContext
-from agents.guard import READING_TOOLS, Guard
+from agents.guard import Guard
+from agents.loadout import READING_TOOLS
 from agents.loop import AgentOutcome, AgentSpec, run_agent
 from agents.models.port import Model
 from agents.prompt import system_prompt

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.guard import CEILINGS, READING_TOOLS, WRITING_TOOLS, Guard, Refusal
+from agents.guard import Guard, Refusal
+from agents.loadout import CEILINGS, READING_TOOLS, WRITING_TOOLS
 from engine.core.spec import Kind
 
 
