@@ -11,7 +11,7 @@ from agents.guard import Guard
 from agents.models.port import ToolDeclaration
 
 MAX_ANSWER_CHARS = 1_000_000
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(f"pinata.{__name__}")
 
 
 class Toolbox:
@@ -49,7 +49,7 @@ class Toolbox:
         try:
             answer = await tool.run(self._context, arguments)
         except Exception:  # noqa: BLE001 - a tool call's boundary: a bug in a tool must not end the agent
-            _LOG.exception("tool %s broke", name)
+            _log.exception("tool %s broke", name)
             return ToolAnswer(f"{name} broke down; try another way", is_error=True)
         if len(answer.text) > MAX_ANSWER_CHARS:
             return ToolAnswer(answer.text[:MAX_ANSWER_CHARS] + "\n[cut]", answer.is_error)

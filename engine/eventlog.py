@@ -31,7 +31,7 @@ from engine.records.event import Logged, decode_event, encode_event
 from engine.system import faults, files
 from engine.system.clock import Clock
 
-_LOG = logging.getLogger(f"pinata.{__name__}")
+_log = logging.getLogger(f"pinata.{__name__}")
 
 # How long a trace event may wait for others before it is written; a quarter of a second at most.
 _TRACE_DELAY_S = 0.1
@@ -166,7 +166,7 @@ class _File:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError as error:
-            _LOG.warning("%s: a failed write could not be taken back: %s", self.path, error)
+            _log.warning("%s: a failed write could not be taken back: %s", self.path, error)
 
 
 class EventLog:
@@ -246,7 +246,7 @@ class EventLog:
             try:
                 await self._write((), durable=False)
             except LogWriteError as error:
-                _LOG.error("%s", error)
+                _log.error("%s", error)
                 return
 
     async def _write(self, events: Sequence[Event], *, durable: bool) -> None:
@@ -295,5 +295,5 @@ class EventLog:
                 for each in logged:
                     consumer(each)
             except Exception:  # noqa: BLE001  (a viewer's fault must never break a run)
-                _LOG.exception("a consumer of run %s's events failed and was dropped", self._run)
+                _log.exception("a consumer of run %s's events failed and was dropped", self._run)
                 self.unsubscribe(consumer)
