@@ -314,7 +314,10 @@ async def test_traces_that_cannot_be_written_fail_the_next_append(
     def full(fd: int, data: object) -> int:
         raise OSError(28, "No space left on device")
 
+    tried = trio.Event()
+
     def stuck(fd: int, size: int) -> None:
+        trio.from_thread.run_sync(tried.set)
         raise OSError(5, "Input/output error")
 
     with pytest.raises(LogWriteError):  # noqa: PT012  (leaving says it too)
@@ -323,7 +326,7 @@ async def test_traces_that_cannot_be_written_fail_the_next_append(
                 patch.setattr("engine.eventlog.os.write", full)
                 patch.setattr("engine.eventlog.os.ftruncate", stuck)
                 log.note(TALK[0])
-                await trio.sleep(1)
+                await tried.wait()
             await log.append([RunStarted(1)])
 
 
