@@ -8,6 +8,7 @@ is read.
 import hashlib
 import re
 import secrets
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +78,13 @@ class RunFolder:
         files.make_private_dir(parent)
         folder = cls(parent / secrets.token_hex(8))
         folder.path.mkdir(0o700)
-        for inner in (folder.results, folder.transcripts, folder.scratch):
-            files.make_private_dir(inner)
-        files.sync_dir(parent)
+        try:
+            for inner in (folder.results, folder.transcripts, folder.scratch):
+                files.make_private_dir(inner)
+            files.sync_dir(parent)
+        except BaseException:
+            shutil.rmtree(folder.path)
+            raise
         return folder
 
     @classmethod

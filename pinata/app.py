@@ -16,6 +16,7 @@ from pinata.tools.registry import RESUME, Answer, Tool
 from pinata.work.context import Context, Observer
 from pinata.work.history import StoredRun, find_run, read_run
 from worktrees.discovery import discover
+from worktrees.machine import refusal
 
 _MODULES: Final = {
     "pinata_run": "pinata.tools.runs",
@@ -90,7 +91,10 @@ async def _call(context: Context, name: str, arguments: object) -> Answer:
     tool = await trio.to_thread.run_sync(_load, name)
     if tool.changes_state:
         refuse_agents(context.environment)
-    return await tool.call(context, arguments)
+    try:
+        return await tool.call(context, arguments)
+    except OSError as error:
+        raise refusal(error) from error
 
 
 def describe_tools() -> list[Answer]:

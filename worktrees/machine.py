@@ -23,7 +23,7 @@ async def in_thread(
     try:
         return await trio.to_thread.run_sync(lambda: work(*args, **kwargs))
     except OSError as error:
-        raise _refusal(error) from error
+        raise refusal(error) from error
 
 
 def passed(step: str) -> None:
@@ -35,9 +35,10 @@ def passed(step: str) -> None:
     try:
         point(step)
     except OSError as error:
-        raise _refusal(error) from error
+        raise refusal(error) from error
 
 
-def _refusal(error: OSError) -> ExternalError:
+def refusal(error: OSError) -> ExternalError:
+    """Return what the machine refused as the engine tells it, with the file if it is known."""
     where = "" if error.filename is None else f": {error.filename!s}"
     return ExternalError(f"{error.strerror or error}{where}")

@@ -19,6 +19,7 @@ from pinata.work.result import SavedResult, encode_result
 from pinata.work.reviewer import review
 from pinata.work.workshop import Workshop
 from pinata.work.writer import write
+from worktrees.machine import refusal
 
 
 class Attempts:
@@ -36,6 +37,8 @@ class Attempts:
             ending = await self._work(draft, reporter)
         except PinataError as error:
             ending = Ending.failed(str(error), draft.stage)
+        except OSError as error:
+            ending = Ending.failed(str(refusal(error)), draft.stage)
         return await self._save(draft, ending)
 
     async def close(
