@@ -1,0 +1,68 @@
+"""The pages for people say what is so: their examples are accepted, their lists are whole."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.core.outcome import Status
+from engine.core.spec import Kind
+from engine.records.job import JobRequest
+from engine.records.task import TaskRequest
+from pinata.faces.arguments import parse
+from tests.support.jobs import accepted
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+JOBS = (DOCS / "jobs.md").read_text()
+COMMANDS = (DOCS / "commands.md").read_text()
+
+
+def first_cells(page: str, heading: str) -> set[str]:
+    """Return what stands in backticks in the first column of the table below a heading."""
+    table = page.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+def test_example_of_a_job_is_accepted() -> None:
+    example = re.search(r"```json\n(.*?)```", JOBS, re.DOTALL)
+    assert example is not None
+    spec = accepted(json.loads(example[1]))
+    assert [task.kind for task in spec.tasks] == [Kind.WRITER, Kind.REVIEWER]
+
+
+@pytest.mark.parametrize(
+    ("heading", "model", "later"),
+    [
+        ("The run", JobRequest, {"background", "survive"}),
+        ("A task", TaskRequest, {"backend", "reviewBase", "reviewPr"}),
+    ],
+    ids=["run", "task"],
+)
+def test_every_field_is_described(
+    heading: str, model: type[JobRequest] | type[TaskRequest], later: set[str]
+) -> None:
+    fields = {field.alias or name for name, field in model.model_fields.items()}
+    assert first_cells(JOBS, heading) == fields - later
+
+
+def test_every_final_status_is_described() -> None:
+    assert first_cells(JOBS, "What becomes of a task") == {s.value for s in Status if s.is_final}
+
+
+def test_every_command_that_is_described_exists() -> None:
+    named = re.findall(r"^\| `pinata ([a-z]+)([^`]*)`", COMMANDS, re.MULTILINE)
+    assert {name for name, _ in named} == {
+        "run",
+        "status",
+        "logs",
+        "integrate",
+        "rollback",
+        "resume",
+        "doctor",
+        "tools",
+    }
+    for name, rest in named:
+        words = [word for word in rest.split() if not word.startswith("[")]
+        assert parse([name, *words]).command == name
