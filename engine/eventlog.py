@@ -30,6 +30,7 @@ from engine.core.spec import Mode
 from engine.records.event import Logged, decode_event, encode_event
 from engine.system import faults, files
 from engine.system.clock import Clock
+from engine.system.nursery import open_flat_nursery
 
 _log = logging.getLogger(f"pinata.{__name__}")
 
@@ -97,17 +98,11 @@ async def open_event_log(
     """
     fd, seq, size = await trio.to_thread.run_sync(_open, path, run)
     log = EventLog(_File(path, fd, size), run=run, clock=clock, mode=mode, next_seq=seq)
-    failure: Exception | None = None
     try:
-        async with trio.open_nursery() as nursery:
+        async with open_flat_nursery() as nursery:
             nursery.start_soon(log.write_traces)
-            try:
-                yield log
-            except Exception as error:  # noqa: BLE001  (raised below, outside the nursery's group)
-                failure = error
+            yield log
             nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
     finally:
         with trio.CancelScope(shield=True):
             try:

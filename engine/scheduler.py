@@ -12,7 +12,6 @@ import trio
 
 from engine.core.commands import Command, StartAttempt, StopAttempt, announcement
 from engine.core.decide import decide
-from engine.core.errors import PinataError
 from engine.core.events import (
     AttemptSettled,
     AttemptStopping,
@@ -31,6 +30,7 @@ from engine.core.spec import Limits
 from engine.core.state import Graph, RunState
 from engine.ports import EventSink, Executor
 from engine.system.clock import Clock
+from engine.system.nursery import open_flat_nursery
 
 
 class FirstDecisions(Protocol):
@@ -142,25 +142,11 @@ async def run_graph(  # noqa: PLR0913  (one door for a new, a recovered and a re
         letters.append(_Letter(RunDeadlinePassed(limits.job_ms)))
     letters += inbox.take_nowait()  # what was ordered before comes before the first start
     loop = _Loop(state or RunState(graph), executor, sink, inbox, limits)
-    failures: list[PinataError] = []
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watch_deadline, inbox, limits.job_ms, deadline_at_ms, clock)
-            await loop.work(nursery, letters)
-            nursery.cancel_scope.cancel()
-    except* PinataError as group:
-        failures.extend(_leaves(group))
-    if failures:
-        raise failures[0]
+    async with open_flat_nursery() as nursery:
+        nursery.start_soon(_watch_deadline, inbox, limits.job_ms, deadline_at_ms, clock)
+        await loop.work(nursery, letters)
+        nursery.cancel_scope.cancel()
     return loop.state
-
-
-def _leaves(group: BaseExceptionGroup[PinataError]) -> Iterable[PinataError]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 async def _watch_deadline(inbox: Inbox, limit_ms: int, deadline_at_ms: int, clock: Clock) -> None:

@@ -22,6 +22,7 @@ from engine.core.errors import ExternalError
 from engine.system import ledger, strays
 from engine.system.groups import end_group, signal_group
 from engine.system.identity import ProcessIdentity, identify
+from engine.system.nursery import open_flat_nursery
 from engine.system.pipes import Budget, FileSink, InputPipe, MemorySink, OutputPipe, Sink
 
 _log = logging.getLogger(f"pinata.{__name__}")
@@ -136,8 +137,7 @@ async def run(
     with ExitStack() as closing:
         # The thread is waited for also when cancelled, so no child is born that nobody knows.
         child = await trio.to_thread.run_sync(_spawn, spec, closing)
-        interruption: BaseException | None = None
-        async with trio.open_nursery() as nursery:
+        async with open_flat_nursery() as nursery:
             for pump in child.pumps():
                 nursery.start_soon(pump)
             try:
@@ -146,12 +146,9 @@ async def run(
                 with trio.CancelScope() as enough:
                     child.budget.stop = enough.cancel
                     await child.wait_end()
-            except BaseException as error:  # noqa: BLE001  (raised again, once the nursery is empty)
-                interruption = error
-            with trio.CancelScope(shield=True):
-                pipes_held = await _finish(child, spec.term_grace_s)
-        if interruption is not None:
-            raise interruption
+            finally:
+                with trio.CancelScope(shield=True):
+                    pipes_held = await _finish(child, spec.term_grace_s)
     if child.budget.failure is not None:
         raise ExternalError(f"cannot save output: {child.budget.failure}")
     code = child.popen.returncode
