@@ -4,10 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import trio
-
-from engine.core.errors import PinataError
 from engine.core.ids import CommitId, TreeId
+from engine.system.nursery import open_flat_nursery
 from worktrees.contents import ContentTree, content_tree, private_index
 from worktrees.hygiene import Repository, git
 from worktrees.machine import in_thread
@@ -38,29 +36,17 @@ async def measure(repo: Repository, scratch: Path) -> StateTriple:
         scratch: an existing folder that belongs to the engine.
     """
     content: list[ContentTree] = []
-    failures: list[PinataError] = []
 
-    async def read_content(index: Path, scope: trio.CancelScope) -> None:
-        try:
-            content.append(await content_tree(repo, index, refuse_unmerged=False))
-        except PinataError as error:
-            failures.append(error)
-            scope.cancel()
+    async def read_content(index: Path) -> None:
+        content.append(await content_tree(repo, index, refuse_unmerged=False))
 
-    listing = b""
     async with (
         private_index(scratch, repo.index) as index,
         private_index(scratch, index) as unchanged,
-        trio.open_nursery() as nursery,
+        open_flat_nursery() as nursery,
     ):
-        nursery.start_soon(read_content, index, nursery.cancel_scope)
-        try:
-            listing = await git(repo, "ls-files", "--stage", "-v", "-z", index=unchanged)
-        except PinataError as error:
-            failures.append(error)
-            nursery.cancel_scope.cancel()
-    if failures:
-        raise failures[0]
+        nursery.start_soon(read_content, index)
+        listing = await git(repo, "ls-files", "--stage", "-v", "-z", index=unchanged)
     (tree,) = content
     digest = await in_thread(_index_digest, listing, tree.intended)
     return StateTriple(tree.head, tree.tree, digest)
