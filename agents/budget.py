@@ -5,9 +5,7 @@ from enum import Enum
 from typing import assert_never
 
 from agents.models.port import Usage
-
-# Sums of dollars carry the noise of binary fractions; less than this is never meant.
-_COST_TOLERANCE_USD = 1e-9
+from engine.core.cost import is_over
 
 
 class BudgetKind(Enum):
@@ -87,7 +85,7 @@ class Budget:
         cost = self._spent.usage.cost_usd
         if self._cost_usd is None or cost is None:
             return None
-        return BudgetKind.COST if cost > self._cost_usd + _COST_TOLERANCE_USD else None
+        return BudgetKind.COST if is_over(cost, self._cost_usd) else None
 
     def describe(self, kind: BudgetKind) -> str:
         """Return a sentence that says which limit was reached."""

@@ -10,13 +10,12 @@ from engine.core.commands import (
     StopAttempt,
     StopSpending,
 )
+from engine.core.cost import is_over
 from engine.core.ids import AttemptId
 from engine.core.outcome import Status, StopCause
 from engine.core.spec import Limits
 from engine.core.state import RunState
 
-# Sums of floats are off by far less than this, and no price is anywhere near as small.
-_COST_TOLERANCE_USD = 1e-9
 _NAMED_TASKS = 5
 
 
@@ -50,7 +49,7 @@ def _is_overspent(state: RunState, limits: Limits) -> bool:
     return (
         limits.cost_usd is not None
         and state.stop is None
-        and state.spent_usd > limits.cost_usd + _COST_TOLERANCE_USD
+        and is_over(state.spent_usd, limits.cost_usd)
     )
 
 

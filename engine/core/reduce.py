@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from engine.core.cost import is_over
 from engine.core.events import (
     AttemptSettled,
     AttemptStarted,
@@ -229,7 +230,7 @@ def _end_overspenders(state: RunState, limit_usd: float) -> None:
         return
     for name, spent_usd in state.spending.items():
         left_usd = limit_usd - state.tasks[name].spent_before_usd
-        if spent_usd > left_usd:
+        if is_over(spent_usd, left_usd):
             reason = f"cost limit: {spent_usd:g} USD spent where {left_usd:g} USD were left"
             _end_one(state, name, Stop(StopCause.TASK_COST, reason))
 
