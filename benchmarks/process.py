@@ -14,8 +14,8 @@ from checks.proof import CheckProof
 from checks.suite import run_suite
 from engine.core.ids import CheckId
 from engine.core.spec import CheckSpec
+from engine.system.family import become_subreaper
 from engine.system.process import Captured, ProcessSpec, ToFiles, run
-from engine.system.strays import become_subreaper
 
 _ENV = {"PATH": os.environ["PATH"]}
 _GIGABYTE = 1_000_000_000

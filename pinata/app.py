@@ -10,7 +10,7 @@ from typing import Any, Final
 import trio
 
 from engine.core.errors import ConflictError, UsageError
-from engine.system import strays
+from engine.system import family
 from engine.system.clock import SystemClock
 from pinata.tools.registry import RESUME, Answer, Tool
 from pinata.work.context import Context, Observer
@@ -51,7 +51,7 @@ def adopt_orphans() -> None:
     Raises:
         ExternalError: the kernel refused.
     """
-    strays.become_subreaper()
+    family.become_subreaper()
 
 
 def refuse_agents(environment: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from typing import assert_never
 import trio
 
 from engine.core.errors import ExternalError
-from engine.system import ledger, strays
+from engine.system import family, ledger, strays
 from engine.system.groups import end_group, signal_group
 from engine.system.identity import ProcessIdentity, identify
 from engine.system.nursery import open_flat_nursery
@@ -249,7 +249,7 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
         call = f"{os.getpid()}.{next(_calls)}"
         env |= {strays.MARK_VARIABLE: spec.mark, strays.CALL_VARIABLE: call}
     budget, stdout, stderr = _open_sinks(spec.output, closing)
-    with strays.birth() as register:
+    with family.birth() as register:
         try:
             popen = _popen(spec, env)
         except LaunchError:

@@ -6,34 +6,24 @@ adopted child, because the owner is a subreaper; after the owner's death, whoeve
 for the mark in every process of this user. A process that wiped its environment is not found.
 """
 
-import ctypes
 import logging
 import os
 import signal
-import sys
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import trio
 
 from engine.core.errors import ExternalError
-from engine.system.identity import (
-    ProcessIdentity,
-    ProcessStat,
-    all_pids,
-    identify,
-    is_alive,
-    read_stat,
-)
+from engine.system import family
+from engine.system.identity import ProcessIdentity, all_pids, identify, is_alive, read_stat
 
 MARK_VARIABLE = "PINATA_MARK"
 CALL_VARIABLE = "PINATA_CALL"
 
 _log = logging.getLogger(f"pinata.{__name__}")
-_PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.05
 _END_LIMIT_S = 10.0
@@ -46,62 +36,16 @@ _MARK = MARK_VARIABLE.encode()
 _CALL = CALL_VARIABLE.encode()
 
 
-class _Family:
-    """Which children of this process were started by it, so that only adopted ones are collected.
-
-    Collecting a child that somebody waits for would lose its exit code.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.births = 0
-        self.own: dict[int, object] = {}
-        self.adopts = False
-
-
-_family = _Family()
-
-
-def become_subreaper() -> None:
-    """Let orphans of our children become our children, instead of the first process's.
-
-    Holds for the whole process and from now on. Does nothing where the system cannot do it.
-
-    Raises:
-        ExternalError: the kernel refused.
-    """
-    if sys.platform != "linux":
-        return
-    _set_subreaper(enabled=True)
-
-
-@contextmanager
-def birth() -> Iterator[Callable[[int], Callable[[], None]]]:
-    """Start a child inside the block.
-
-    Yields:
-        A function that says which pid was born and returns another one, to be called once that
-        child is collected.
-    """
-    with _family.lock:
-        _family.births += 1
-    try:
-        yield _register
-    finally:
-        with _family.lock:
-            _family.births -= 1
-
-
 async def end_adopted(call: str) -> None:
     """Kill and collect every adopted child whose environment names `call`, until none is left.
 
     Also collects adopted children that died by themselves, whoever they belonged to.
     """
-    if not _family.adopts:
+    if not family.adopts():
         return
     hunt = _AdoptedHunt(call.encode())
     pause_s = _FIRST_PAUSE_S
-    while _has_children() and not await trio.to_thread.run_sync(hunt.is_over):
+    while family.has_children() and not await trio.to_thread.run_sync(hunt.is_over):
         await trio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -172,7 +116,7 @@ class _Hunt:
                 found = True
                 self.killed[identity] = None
                 self._groups |= _kill(identity)
-        _collect_adopted()
+        family.collect_adopted()
         if found or self._is_dying():
             self._looks_left = _EMPTY_LOOKS
         else:
@@ -198,7 +142,7 @@ class _AdoptedHunt:
 
     def is_over(self) -> bool:
         """Look once, kill what is found, and return whether there is nothing left to do."""
-        adopted = _adopted()
+        adopted = family.adopted()
         for stat in adopted:
             if not stat.is_dead and _environment(stat.pid).get(_CALL) == self._call:
                 self._killed.add(stat.pid)
@@ -206,8 +150,8 @@ class _AdoptedHunt:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(stat.pid, signal.SIGKILL)
         if adopted:
-            _collect_adopted()
-            adopted = _adopted()
+            family.collect_adopted()
+            adopted = family.adopted()
         if any(stat.pid in self._killed for stat in adopted):
             return False
         self._looks_left -= 1
@@ -258,60 +202,6 @@ def _kill(identity: ProcessIdentity) -> set[int]:
     return groups
 
 
-def _collect_adopted() -> None:
-    """Collect dead children that we did not start ourselves.
-
-    They are known by their session: whatever `process.run` starts has one of its own, and so has
-    all that comes from there, while programs that a library starts share ours.
-    """
-    if not _family.adopts:
-        return
-    with _family.lock:
-        # A child that is just being born is not registered yet.
-        if _family.births:
-            return
-        session = os.getsid(0)
-        for stat in _adopted():
-            if stat.is_dead and stat.session != session:
-                with suppress(ChildProcessError):
-                    os.waitpid(stat.pid, os.WNOHANG)
-
-
-def _adopted() -> list[ProcessStat]:
-    """Return the children of this process that `process.run` did not start, or just starts."""
-    me = os.getpid()
-    stats = [read_stat(pid) for pid in _child_pids() if pid not in _family.own]
-    return [stat for stat in stats if stat is not None and stat.parent == me]
-
-
-def _child_pids() -> Iterator[int]:
-    """Yield the numbers of all children, and maybe of others, with the least effort there is."""
-    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208  (after every call of a run)
-        try:
-            fd = os.open(f"/proc/self/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            if _is_thread(thread):
-                # A kernel without CONFIG_PROC_CHILDREN.
-                yield from all_pids()
-                return
-            continue
-        with os.fdopen(fd, "rb") as file:
-            yield from map(int, file.read().split())
-
-
-def _is_thread(thread: str) -> bool:
-    return Path(f"/proc/self/task/{thread}").exists()
-
-
-def _has_children() -> bool:
-    """Whether this process has any child at all; one system call."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
-
-
 def _is_mine(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
@@ -327,22 +217,3 @@ def _environment(pid: int) -> Mapping[bytes, bytes]:
         return {}
     entries = (entry.partition(b"=") for entry in text.split(b"\0"))
     return {name: value for name, _, value in entries}
-
-
-def _register(pid: int) -> Callable[[], None]:
-    token = object()
-    _family.own[pid] = token
-
-    def forget() -> None:
-        # The number may belong to a newer child of ours by now.
-        if _family.own.get(pid) is token:
-            del _family.own[pid]
-
-    return forget
-
-
-def _set_subreaper(*, enabled: bool) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0) != 0:
-        raise ExternalError(f"cannot adopt orphans: {os.strerror(ctypes.get_errno())}")
-    _family.adopts = enabled

@@ -5,15 +5,13 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from engine.system.family import has_children
 from engine.system.identity import ProcessStat, all_pids, read_stat
 
 
 def end_children() -> list[str]:
     """End and collect the children of this process; describe those that there were."""
-    try:
-        # One system call when there are none, which is after nearly every test.
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
+    if not has_children():
         return []
     left = []
     for stat in map(read_stat, all_pids()):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.system import strays
+from engine.system import family
 from tests.support.programs import Beacon, open_beacon
 
 
@@ -16,6 +16,6 @@ def beacon(tmp_path: Path) -> Iterator[Beacon]:
 @pytest.fixture
 def adopting() -> Iterator[None]:
     """Let this process adopt orphans for the length of a test."""
-    strays.become_subreaper()
+    family.become_subreaper()
     yield
-    strays._set_subreaper(enabled=False)
+    family._set_subreaper(enabled=False)

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from engine.core.errors import ExternalError
-from engine.system import strays
+from engine.system import family, strays
 from engine.system.identity import identify, read_stat
 from engine.system.process import run
 from engine.system.strays import end_marked, end_recorded
@@ -97,7 +97,7 @@ async def test_a_daemon_is_found_on_a_kernel_that_does_not_list_children(
         return original(path, flags, mode)
 
     monkeypatch.setattr(os, "open", open_but_no_list)
-    assert os.getppid() in strays._child_pids()
+    assert os.getppid() in family._child_pids()
     daemon = await start_daemon(f"{TOKEN}/fix@1", beacon, go)
     assert read_stat(daemon) is None
 
@@ -147,28 +147,11 @@ async def test_nothing_is_collected_while_a_child_is_being_born(beacon: Beacon, 
     daemon = await start_daemon(None, beacon, go)
     os.kill(daemon, signal.SIGKILL)
     await trio.to_thread.run_sync(os.waitid, os.P_PID, daemon, os.WEXITED | os.WNOWAIT)
-    with strays.birth():
-        strays._collect_adopted()
+    with family.birth():
+        family.collect_adopted()
         assert read_stat(daemon) is not None
-    strays._collect_adopted()
+    family.collect_adopted()
     assert read_stat(daemon) is None
-
-
-def test_a_child_that_has_the_number_of_an_earlier_one_is_not_forgotten_with_it() -> None:
-    with strays.birth() as register:
-        forget_earlier = register(-1)
-        forget_later = register(-1)
-    forget_earlier()
-    assert -1 in strays._family.own
-    forget_later()
-    assert -1 not in strays._family.own
-
-
-@pytest.mark.usefixtures("adopting")
-async def test_members_of_the_group_that_were_adopted_are_collected(beacon: Beacon) -> None:
-    await run(spec(shell("sleep 60 & sleep 60 & echo $! > $1", str(beacon.path))))
-    assert read_stat(await beacon.pid()) is None
-    assert not strays._has_children()
 
 
 @pytest.mark.usefixtures("adopting")
@@ -299,9 +282,3 @@ async def test_what_does_not_die_is_named_in_the_end(
         assert identity is not None
         with pytest.raises(ExternalError, match=f"cannot end process {immortal.pid}"):
             await end_recorded([identity])
-
-
-async def test_a_kernel_that_will_not_adopt_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strays, "_PR_SET_CHILD_SUBREAPER", -1)
-    with pytest.raises(ExternalError, match="cannot adopt orphans: Invalid argument"):
-        strays.become_subreaper()
