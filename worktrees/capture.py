@@ -1,24 +1,24 @@
 """Capture: what a writer's worktree holds, against the tree that the writer started from."""
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.changes import GITLINK_MODE, Change, quote_path
+from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, TreeId
 from worktrees.contents import content_tree, private_index
-from worktrees.hygiene import Repository, git
+from worktrees.hygiene import GitError, Repository, git
 from worktrees.include import read_included
 from worktrees.machine import in_thread
 from worktrees.objects import read_entries, with_objects
 from worktrees.patch import changes_between
+from worktrees.refusal import shown_paths
+from worktrees.unseen import git_names, holds_repository, inhabited_submodules
 
 # A writer may forge a file's size and modification time, but not these.
 _ALL_STAT_DATA = ("core.trustctime=true", "core.checkStat=default")
-
-# How an index, of whatever version, writes down the mode of a submodule. Other bytes may look
-# the same, so only its absence proves something.
-_GITLINK_IN_INDEX = b"\0\0\xe0\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,11 @@ class Capture:
         tree: the worktree's content; nothing keeps it until a ref does.
         changes: from the base to `tree`, sorted by path.
         head: where the worktree's HEAD stands; None if it names no commit.
+        branch: the ref that the worktree's HEAD names, None while it is detached.
         nested: repositories and submodules that were put there, changed or written into, sorted.
             Their content is not in `tree`, so an attempt that has any must not count as captured.
+        ignored: what is ignored there; a folder that is ignored as a whole ends in a slash.
+        submodules: digests of the submodules' folders that are not empty.
         notes: one sentence for each of them, and for each copy of the engine's own that would
             otherwise be in `tree`.
     """
@@ -38,11 +41,30 @@ class Capture:
     tree: TreeId
     changes: tuple[Change, ...]
     head: CommitId | None
+    branch: str | None
     nested: tuple[bytes, ...]
+    ignored: tuple[bytes, ...]
+    submodules: Mapping[bytes, str]
     notes: tuple[str, ...]
 
 
-async def capture(worktree: Repository, base: TreeId, seed_index: Path, scratch: Path) -> Capture:
+class BrokenSubmoduleError(ConflictError):
+    """A writer put something into a submodule's folder that Git cannot read."""
+
+    def __init__(self, paths: Sequence[bytes]) -> None:
+        self.paths = tuple(paths)
+        super().__init__(
+            f"it wrote into submodules, and Git cannot read them: {shown_paths(paths)}"
+        )
+
+
+async def capture(
+    worktree: Repository,
+    base: TreeId,
+    seed_index: Path,
+    scratch: Path,
+    submodules: Mapping[bytes, str] | None = None,
+) -> Capture:
     """Store the content of a worktree as a tree and compare it with `base`.
 
     What the writer did to its own index, its HEAD or its `.git` file makes no difference. Files
@@ -54,30 +76,63 @@ async def capture(worktree: Repository, base: TreeId, seed_index: Path, scratch:
         seed_index: the engine's own index of `base`, saved when the worktree was made. Without
             it every file is read again, which is slower and gives the same answer.
         scratch: an existing folder that belongs to the engine.
+        submodules: what was in the submodules' folders before. When it is None, a folder that
+            holds a repository counts as what Git says of it, so that setup may initialise it.
 
     Raises:
+        BrokenSubmoduleError: Git fails, and a submodule was written into.
         GitError: a file or folder cannot be read, or a filter failed.
     """
     async with private_index(scratch, seed_index) as index:
         if not await in_thread(index.exists):
             await git(worktree, "read-tree", base, index=index)
-        inhabited = await _inhabited_submodules(worktree, index)
-        content = await content_tree(
-            worktree, index, refuse_unmerged=False, settings=_ALL_STAT_DATA
-        )
+        inhabited = await inhabited_submodules(worktree, index)
+        written = await in_thread(_written_into, worktree, inhabited, submodules)
+        try:
+            content = await content_tree(
+                worktree, index, refuse_unmerged=False, settings=_ALL_STAT_DATA, ignored=True
+            )
+        except GitError as error:
+            if written:
+                raise BrokenSubmoduleError(written) from error
+            raise
+    hidden = await in_thread(
+        git_names, worktree.root, (*content.ignored, *content.nested, *inhabited)
+    )
     tree, left_out = await _without_copies(worktree, content.tree, seed_index)
     changes = await changes_between(worktree, base, tree)
     linked = {c.path for c in changes if GITLINK_MODE in (c.old_mode, c.new_mode)}
     notes = [f"submodule {quote_path(path)} was changed" for path in sorted(linked)]
-    notes += [f"submodule {quote_path(path)} was written into" for path in inhabited]
+    notes += [f"submodule {quote_path(path)} was written into" for path in written]
+    notes += [f"{quote_path(path)} holds something called .git" for path in hidden]
     notes += [f"{quote_path(path)} was copied from the checkout, not made" for path in left_out]
     return Capture(
         tree,
         changes,
         content.head,
-        tuple(sorted({*content.nested, *linked, *inhabited})),
+        await in_thread(_branch, worktree),
+        tuple(sorted({*content.nested, *linked, *written, *hidden})),
+        content.ignored,
+        inhabited,
         (*content.notes, *notes),
     )
+
+
+def _branch(worktree: Repository) -> str | None:
+    head = worktree.git_dir / "HEAD"
+    # Git also takes a symbolic link to the branch's file.
+    named = os.fsencode(head.readlink()) if head.is_symlink() else head.read_bytes()
+    if head.is_symlink() or named.startswith(b"ref:"):
+        return quote_path(named.removeprefix(b"ref:").strip())
+    return None
+
+
+def _written_into(
+    worktree: Repository, now: Mapping[bytes, str], before: Mapping[bytes, str] | None
+) -> tuple[bytes, ...]:
+    if before is None:
+        return tuple(path for path in now if not holds_repository(worktree, path))
+    return tuple(path for path in now if now[path] != before.get(path))
 
 
 async def _without_copies(
@@ -93,31 +148,3 @@ async def _without_copies(
         return tree, ()
     edits = dict.fromkeys(held)
     return await with_objects(worktree, lambda store: store.edit(tree, edits)), held
-
-
-async def _inhabited_submodules(worktree: Repository, index: Path) -> tuple[bytes, ...]:
-    """Return submodules without a repository whose folder holds something all the same.
-
-    Git's status does not look into such a folder.
-    """
-    if not await in_thread(lambda: _GITLINK_IN_INDEX in index.read_bytes()):
-        return ()
-    listing = await git(worktree, "ls-files", "--stage", "-z", index=index)
-    links = [
-        record.partition(b"\t")[2]
-        for record in listing.split(b"\0")
-        if record.startswith(GITLINK_MODE.encode("ascii"))
-    ]
-    return await in_thread(_inhabited, worktree.root, links)
-
-
-def _inhabited(root: Path, links: list[bytes]) -> tuple[bytes, ...]:
-    found: list[bytes] = []
-    for link in links:
-        try:
-            names = {path.name for path in (root / os.fsdecode(link)).iterdir()}
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        if names and ".git" not in names:
-            found.append(link)
-    return tuple(found)

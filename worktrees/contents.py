@@ -6,6 +6,7 @@ measurement and capture share this, so that they cannot disagree about what a fi
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,63 +21,10 @@ from worktrees.hygiene import Repository, git
 from worktrees.machine import in_thread
 from worktrees.objects import read_commit_tree
 from worktrees.refusal import UnmergedPathsError
+from worktrees.status import Entry, StatusReading, options, read_status
 
-_STATUS = (
-    "status",
-    "--porcelain=v2",
-    "-z",
-    "--branch",
-    "--no-ahead-behind",
-    "--no-renames",
-    # A submodule may ask in its configuration to be overlooked; nothing is overlooked here.
-    "--ignore-submodules=none",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One path that is not as the last commit has it.
-
-    Attributes:
-        staged, unstaged: Git's status letters for index against HEAD and file against index;
-            `.` where nothing differs, `?` on both for an untracked path, `U` on both for an
-            unmerged one.
-        submodule: Git's four letters about a submodule; `N...` for anything else.
-        path: ends in a slash where an untracked repository lies.
-    """
-
-    staged: str
-    unstaged: str
-    submodule: str
-    path: bytes
-
-    @property
-    def nested(self) -> bool:
-        """Whether a repository of its own lies here that this one does not know."""
-        return self.unstaged == "?" and self.path.endswith(b"/")
-
-
-@dataclass(frozen=True, slots=True)
-class StatusReading:
-    """One look at a working tree.
-
-    Attributes:
-        head: None on a branch without a commit.
-        entries: in Git's order: tracked paths, then untracked ones, each sorted.
-    """
-
-    head: CommitId | None
-    entries: tuple[Entry, ...]
-
-    @property
-    def unmerged(self) -> tuple[bytes, ...]:
-        """Paths that a merge has left open."""
-        return tuple(entry.path for entry in self.entries if entry.unstaged == "U")
-
-    @property
-    def intended(self) -> tuple[bytes, ...]:
-        """Paths that `git add --intent-to-add` announced."""
-        return tuple(entry.path for entry in self.entries if entry.unstaged == "A")
+# Storing a file takes its time, and hosts commonly refuse to take one of this size.
+BIG_FILE_BYTES = 100 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +36,8 @@ class ContentTree:
         nested: places of repositories of their own that are left out, and of submodules with
             changes inside; sorted.
         intended: paths that are in the index by intent only.
-        notes: one sentence for each thing left out.
+        notes: one sentence for each thing left out, and for each very big file.
+        ignored: see `StatusReading`.
     """
 
     head: CommitId | None
@@ -97,6 +46,7 @@ class ContentTree:
     nested: tuple[bytes, ...]
     intended: tuple[bytes, ...]
     notes: tuple[str, ...]
+    ignored: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,62 +97,13 @@ def copy_index(source: Path, target: Path) -> bool:
     return True
 
 
-async def read_status(
-    repo: Repository,
-    index: Path,
-    settings: Sequence[str] = (),
-    *,
-    untracked: bool = True,
-) -> StatusReading:
-    """Compare the working tree with `index` and HEAD, once.
-
-    Args:
-        repo: where.
-        index: usually a private copy; it is not written.
-        settings: configuration for this call, each as `name=value`.
-        untracked: whether to look for files that `index` does not know.
-    """
-    shown = "--untracked-files=all" if untracked else "--untracked-files=no"
-    out = await git(repo, *_options(settings), *_STATUS, shown, index=index)
-    return await in_thread(decode_status, out)
-
-
-def _options(settings: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part for setting in settings for part in ("-c", setting))
-
-
-def decode_status(out: bytes) -> StatusReading:
-    """Read the answer of `git status --porcelain=v2 -z --branch`. Source: git-status(1)."""
-    head: CommitId | None = None
-    entries: list[Entry] = []
-    for record in out.split(b"\0"):
-        match record[:2]:
-            case b"1 ":
-                entries.append(_tracked_entry(record, fields=8))
-            case b"u ":
-                path = _tracked_entry(record, fields=10).path
-                entries.append(Entry("U", "U", "N...", path))
-            case b"? ":
-                entries.append(Entry("?", "?", "N...", record[2:]))
-            case b"# " if record.startswith(b"# branch.oid ") and record[13:] != b"(initial)":
-                head = CommitId(record[13:].decode("ascii"))
-            case _:
-                pass
-    return StatusReading(head, tuple(entries))
-
-
-def _tracked_entry(record: bytes, *, fields: int) -> Entry:
-    parts = record.split(b" ", fields)
-    letters = parts[1].decode("ascii")
-    return Entry(letters[0], letters[1], parts[2].decode("ascii"), parts[fields])
-
-
 async def content_tree(
     repo: Repository,
     index: Path,
     *,
     refuse_unmerged: bool = True,
     settings: Sequence[str] = (),
+    ignored: bool = False,
 ) -> ContentTree:
     """Bring the private `index` to the content of the working tree and return its tree.
 
@@ -214,12 +115,13 @@ async def content_tree(
         index: a private index; afterwards it holds the content tree.
         refuse_unmerged: when False, an unmerged path counts as the file that lies there.
         settings: configuration for the comparison, each as `name=value`.
+        ignored: whether to name also what is ignored.
 
     Raises:
         UnmergedPathsError: if those are refused.
         GitError: a file or folder cannot be read, or a filter failed.
     """
-    reading = await read_status(repo, index, settings)
+    reading = await read_status(repo, index, settings, ignored=ignored)
     if refuse_unmerged and reading.unmerged:
         raise UnmergedPathsError(reading.unmerged)
     edits = await in_thread(_edits, repo, reading)
@@ -237,6 +139,7 @@ async def content_tree(
         edits.nested,
         reading.intended,
         edits.notes,
+        reading.ignored,
     )
 
 
@@ -249,15 +152,15 @@ async def _edit_index(
     repo: Repository, index: Path, edits: _Edits, settings: Sequence[str]
 ) -> None:
     # With other settings than the comparison had, Git would pass over what that one found.
-    update = (*_options(settings), "update-index")
+    update = (*options(settings), "update-index")
     if edits.gone:
         # `--remove` refuses a path whose folder has become a symbolic link, so these go first.
         listed = _nul_terminated(edits.gone)
         await git(repo, *update, "--force-remove", "-z", "--stdin", index=index, stdin=listed)
     if edits.put:
-        options = ("--add", "--remove", "--replace", "-z", "--stdin")
+        from_list = ("--add", "--remove", "--replace", "-z", "--stdin")
         listed = _nul_terminated(edits.put)
-        await git(repo, *update, *options, index=index, stdin=listed)
+        await git(repo, *update, *from_list, index=index, stdin=listed)
 
 
 def _nul_terminated(paths: Sequence[bytes]) -> bytes:
@@ -283,7 +186,34 @@ def _edits(repo: Repository, reading: StatusReading) -> _Edits:
             gone.append(entry.path)
         elif entry.unstaged != ".":
             put.append(entry.path)
+    notes += _big_file_notes(repo, put)
     return _Edits(tuple(gone), tuple(put), tuple(sorted(set(nested))), tuple(notes))
+
+
+def _big_file_notes(repo: Repository, paths: Sequence[bytes]) -> Iterator[str]:
+    for path in paths:
+        try:
+            facts = (repo.root / os.fsdecode(path)).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if stat.S_ISREG(facts.st_mode) and facts.st_size > BIG_FILE_BYTES:
+            name = quote_path(path)
+            yield f"{name} is {facts.st_size >> 20} MiB and is stored in the repository's objects"
+
+
+async def notes_about(repo: Repository, scratch: Path) -> tuple[str, ...]:
+    """Return what a snapshot of the working tree would note, without storing anything.
+
+    Args:
+        repo: where.
+        scratch: an existing folder that belongs to the engine.
+
+    Raises:
+        GitError: a folder cannot be read.
+    """
+    async with private_index(scratch, repo.index) as index:
+        reading = await read_status(repo, index)
+    return (await in_thread(_edits, repo, reading)).notes
 
 
 def _submodule_notes(entry: Entry) -> Iterator[str]:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from engine.core.errors import ConflictError, ExternalError, UsageError
 from engine.system.process import ProcessExit
-from worktrees.hygiene import GitError, Repository, git, git_environment, run_git
+from worktrees.hygiene import GitError, Repository, git_environment, run_git
 from worktrees.machine import in_thread
-from worktrees.refusal import UnmergedPathsError
 
 # The oldest Git that takes `cat-file -z` and `merge-tree --write-tree`, and the oldest line of
 # releases in which all of this was tried.
@@ -100,18 +99,3 @@ def _refuse(path: Path, questions: list[str], answer: ProcessExit, lines: list[s
             raise _bare(path)
         raise UsageError(f"{path} is inside a repository's own folder; name its working tree")
     raise GitError(questions, answer.code, answer.stderr)
-
-
-async def check_writable_run(repo: Repository) -> None:
-    """Refuse a working tree that no writer can start from.
-
-    Raises:
-        ConflictError: there is no commit yet, or the index holds unmerged paths.
-    """
-    verify = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    if not await git(repo, *verify, ok=(0, 1)):
-        raise ConflictError(f"{repo.root} has no commit yet; make one, then call again")
-    listing = await git(repo, "ls-files", "--unmerged", "-z", index=repo.index)
-    records = (record.partition(b"\t")[2] for record in listing.split(b"\0"))
-    if paths := tuple(dict.fromkeys(path for path in records if path)):
-        raise UnmergedPathsError(paths)

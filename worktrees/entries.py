@@ -6,10 +6,10 @@ from pathlib import Path
 
 import trio
 
-from engine.core.changes import GITLINK_MODE, quote_path
+from engine.core.changes import quote_path
 from engine.core.errors import UsageError
 from engine.core.ids import TaskId
-from worktrees.hygiene import Repository, git
+from worktrees.hygiene import Repository
 
 
 class UnownableEntryError(UsageError):
@@ -25,7 +25,7 @@ class UnownableEntryError(UsageError):
 
 
 async def check_entries(
-    repo: Repository, owned: Sequence[tuple[TaskId, Sequence[str]]]
+    repo: Repository, submodules: Sequence[bytes], owned: Sequence[tuple[TaskId, Sequence[str]]]
 ) -> tuple[str, ...]:
     """Refuse entries that pass through a symbolic link or a submodule; return notices.
 
@@ -34,17 +34,11 @@ async def check_entries(
     Raises:
         UnownableEntryError: names the task, the entry and what is in the way.
     """
-    listing = await git(repo, "ls-files", "--stage", "-z", index=repo.index)
-    submodules = {
-        record.partition(b"\t")[2]
-        for record in listing.split(b"\0")
-        if record.startswith(GITLINK_MODE.encode())
-    }
-    return await trio.to_thread.run_sync(_check_all, repo.root, submodules, owned)
+    return await trio.to_thread.run_sync(_check_all, repo.root, frozenset(submodules), owned)
 
 
 def _check_all(
-    root: Path, submodules: set[bytes], owned: Sequence[tuple[TaskId, Sequence[str]]]
+    root: Path, submodules: frozenset[bytes], owned: Sequence[tuple[TaskId, Sequence[str]]]
 ) -> tuple[str, ...]:
     notices: list[str] = []
     for task, entries in owned:
@@ -58,7 +52,7 @@ def _check_all(
     return tuple(notices)
 
 
-def _check(root: Path, submodules: set[bytes], task: TaskId, entry: str) -> None:
+def _check(root: Path, submodules: frozenset[bytes], task: TaskId, entry: str) -> None:
     parts = entry.split("/")
     for count in range(1, len(parts) + 1):
         prefix = "/".join(parts[:count])

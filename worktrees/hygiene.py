@@ -4,6 +4,7 @@ Git obeys its environment, the user's configuration and hooks. Each of them has 
 call into a wrong answer somewhere, so a call inherits nothing that is not on a list here.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,10 +47,12 @@ _SETTINGS = (
 )
 _PROGRAM = ("git", *(part for setting in _SETTINGS for part in ("-c", setting)))
 
-# Git leaves out a folder that it cannot open, says so here and exits 0: a silently smaller tree.
-_INCOMPLETE = b"could not open directory"
+# Git leaves out a folder that it cannot open, and a name that no tree may hold, says so on stderr
+# and exits 0: a silently smaller tree.
+_INCOMPLETE = re.compile(rb"could not open directory|^Ignoring path ", re.MULTILINE)
 
 _STDERR_TAIL_BYTES = 2000
+_SHOWN_WORDS = 4
 # A listing of paths grows with the repository; a patch goes to a file and is bounded by the disk.
 _CAPTURED = Captured(limit_bytes=1 << 30)
 _FILE_LIMIT_BYTES = 1 << 40
@@ -97,7 +100,12 @@ class GitError(ExternalError):
         self.code = code
         self.stderr = stderr[-_STDERR_TAIL_BYTES:].decode("utf-8", "backslashreplace").strip()
         ended = "was ended by a signal" if code is None else f"exited with {code}"
-        shown = " ".join(_as_text(part) for part in self.command[:4])
+        if code == 0:
+            ended = "left something out"
+        at = 0
+        while self.command[at : at + 1] == ("-c",):
+            at += 2
+        shown = " ".join(_as_text(part) for part in self.command[at : at + _SHOWN_WORDS])
         super().__init__(f"git {shown} {ended}: {self.stderr or 'it gave no reason'}")
 
 
@@ -153,7 +161,7 @@ async def git(
     """
     env = _located_environment(repo, index)
     ended = await run_git(*arguments, cwd=repo.root, env=env, mark=repo.mark, stdin=stdin)
-    if ended.code not in ok or _INCOMPLETE in ended.stderr:
+    if ended.code not in ok or _INCOMPLETE.search(ended.stderr):
         raise GitError(arguments, ended.code, ended.stderr)
     return ended.stdout
 
@@ -185,6 +193,9 @@ def _located_environment(repo: Repository, index: Path | None) -> dict[str, str]
     env = git_environment(repo.env)
     env["GIT_DIR"] = str(repo.git_dir)
     env["GIT_WORK_TREE"] = str(repo.root)
+    if repo.git_dir != repo.common_dir:
+        # A linked worktree's folder names the common one in a file that an agent can write.
+        env["GIT_COMMON_DIR"] = str(repo.common_dir)
     if index is not None:
         env["GIT_INDEX_FILE"] = str(index)
     return env

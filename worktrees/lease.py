@@ -16,7 +16,7 @@ from engine.core.ids import CommitId
 from engine.system.faults import point
 from engine.system.files import make_private_dir, sync_dir
 from engine.system.locks import hold
-from worktrees.contents import copy_index, read_status
+from worktrees.contents import copy_index
 from worktrees.hygiene import Repository, git
 from worktrees.machine import in_thread, passed
 from worktrees.refusal import shown_paths
@@ -27,6 +27,7 @@ from worktrees.registration import (
     read_git_file,
     remaining_of,
 )
+from worktrees.status import read_status
 
 _REASON_PREFIX = "pinata "
 # Git writes this reason itself until a new worktree is whole.

@@ -5,17 +5,12 @@ from pathlib import Path
 
 from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, RunId, TreeId
-from worktrees.contents import (
-    ContentTree,
-    StatusReading,
-    content_tree,
-    private_index,
-    read_status,
-)
+from worktrees.contents import ContentTree, content_tree, private_index
 from worktrees.hygiene import Repository, git
 from worktrees.machine import in_thread, passed
 from worktrees.objects import ObjectStore, with_objects
 from worktrees.refs import base_ref, keep
+from worktrees.status import StatusReading, read_status
 
 _TRIES = 3
 

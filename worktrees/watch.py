@@ -6,9 +6,10 @@ branches, change the shared configuration or add a hook. So this is looked at be
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from worktrees.hygiene import Repository, git
 from worktrees.machine import in_thread
@@ -16,6 +17,7 @@ from worktrees.refs import PREFIX
 
 # Sections of the configuration that decide what Git sees in a working tree or runs.
 _DECIDING = (
+    "attr.",
     "core.",
     "extensions.",
     "feature.",
@@ -30,7 +32,11 @@ _DECIDING = (
 )
 # Files that the configuration names and whose content decides too.
 _NAMED_FILES = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
+# Files in a worktree's own folder that say which repository it belongs to.
+_TIES = ("commondir", "gitdir")
 _OWN_HEADS = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
+
+Name = TypeVar("Name", str, bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +56,27 @@ class Surroundings:
     own_refs: Mapping[str, str]
 
 
-def differing(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+def differing(before: Mapping[Name, str], after: Mapping[Name, str]) -> tuple[Name, ...]:
     """Return the names that were added, removed or changed, sorted."""
     names = before.keys() | after.keys()
     return tuple(sorted(name for name in names if before.get(name) != after.get(name)))
 
 
-async def watch(repo: Repository, worktree: Repository | None = None) -> Surroundings:
+async def watch(
+    repo: Repository, worktree: Repository | None = None, kept: Sequence[Path] = ()
+) -> Surroundings:
     """Return what there is to compare around a writer.
 
     Args:
         repo: the user's checkout.
         worktree: the writer's; its own configuration and sparse patterns count as rules.
+        kept: files of the engine's own that a capture relies on; they count as rules too.
     """
     refs = await git(repo, "for-each-ref", "--format=%(objectname) %(symref) %(refname)")
     listings = [await git(place, *_LIST_CONFIG) for place in (repo, worktree) if place is not None]
-    return await in_thread(_read, repo, worktree, refs, listings)
+    found = await in_thread(_read, repo, worktree, refs, listings)
+    own = await in_thread(_digests, kept)
+    return Surroundings({**found.rules, **own}, found.user_refs, found.own_refs)
 
 
 _LIST_CONFIG = ("config", "--list", "--null", "--show-scope", "--includes")
@@ -80,14 +91,17 @@ def _read(
         for name, values in settings.items():
             rules[f"{place}config {name}"] = _digest("\0".join(values).encode())
     first = _settings(listings[0])
-    for path in _rule_files(repo, worktree, first):
-        if (digest := _file_digest(path)) is not None:
-            rules[str(path)] = digest
+    rules |= _digests(_rule_files(repo, worktree, first))
     user, own = _heads(repo), dict[str, str]()
     for line in refs.decode("utf-8", "surrogateescape").splitlines():
         object_id, target, ref = line.split(" ", 2)
         (own if ref.startswith(PREFIX) else user)[ref] = f"{object_id} {target}".strip()
     return Surroundings(rules, user, own)
+
+
+def _digests(paths: Iterable[Path]) -> dict[str, str]:
+    digests = ((path, _file_digest(path)) for path in paths)
+    return {str(path): digest for path, digest in digests if digest is not None}
 
 
 def _settings(listing: bytes) -> dict[str, list[str]]:
@@ -110,6 +124,7 @@ def _rule_files(
         folders.append(_expanded(repo, hooks[-1]))
     if worktree is not None:
         folders.append(worktree.git_dir / "info")
+        yield from (worktree.git_dir / name for name in _TIES)
     for folder in folders:
         yield from sorted(path for path in folder.rglob("*") if not path.is_dir())
     yield common / "objects" / "info" / "alternates"

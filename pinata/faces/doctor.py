@@ -1,6 +1,7 @@
 """Looks whether pinata can work where it is asked to."""
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from engine.core.errors import PinataError
 from engine.system import files, locks
 from pinata.work.context import Context
 from pinata.work.places import Places
-from worktrees.discovery import check_writable_run, discover
+from worktrees.contents import notes_about
+from worktrees.discovery import discover
 from worktrees.hygiene import Repository
+from worktrees.verdict import examine as examine_checkout
 
 
 async def examine(context: Context) -> dict[str, Any]:
@@ -23,17 +26,19 @@ async def examine(context: Context) -> dict[str, Any]:
         findings.append(_finding("repository", error))
     else:
         findings.append(_finding("repository", str(repository.root)))
-        findings.append(await _writers(repository))
+        findings.extend(await _writers(repository))
         findings.extend(await _places(context, repository))
     return {"ok": all(finding["ok"] for finding in findings), "findings": findings}
 
 
-async def _writers(repository: Repository) -> dict[str, Any]:
+async def _writers(repository: Repository) -> list[dict[str, Any]]:
     try:
-        await check_writable_run(repository)
+        verdict = await examine_checkout(repository)
+        noted = await notes_about(repository, Path(tempfile.gettempdir()))
     except PinataError as error:
-        return _finding("builders", error)
-    return _finding("builders", "can start from this checkout")
+        return [_finding("builders", error)]
+    ready = _finding("builders", "can start from this checkout")
+    return [ready, *(_finding("notice", each) for each in (*verdict.notices, *noted))]
 
 
 async def _places(context: Context, repository: Repository) -> list[dict[str, Any]]:

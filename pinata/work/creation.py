@@ -26,10 +26,11 @@ from pinata.work.places import Places
 from pinata.work.run import Run
 from pinata.work.setup import resolve_setup, setup_notices
 from worktrees import refs
-from worktrees.discovery import check_writable_run, discover
+from worktrees.discovery import discover
 from worktrees.entries import check_entries
 from worktrees.hygiene import Repository
 from worktrees.snapshot import take_snapshot
+from worktrees.verdict import examine
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,8 @@ async def _check_checkout(repository: Repository, spec: RunSpec) -> tuple[str, .
     owned = [(task.id, task.ownership) for task in spec.tasks if task.kind is Kind.WRITER]
     if not owned:
         return ()
-    await check_writable_run(repository)
-    return await check_entries(repository, owned)
+    verdict = await examine(repository)
+    return (*verdict.notices, *await check_entries(repository, verdict.submodules, owned))
 
 
 async def _start(repository: Repository, spec: RunSpec, folder: RunFolder) -> _Start:

@@ -1,6 +1,6 @@
 """Carries out a writer's attempt: a worktree of its own, the agent, and proof of what it did."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agents.brief import BriefSpec, Workspace, WorkspaceKind
 from agents.submission import SubmissionRules, encode_submission
@@ -18,6 +18,7 @@ from pinata.work.draft import Draft, Ending
 from pinata.work.proving import proofs_digest, run_checks
 from pinata.work.result import Artifact, Patch, changes_of, stored_changes
 from pinata.work.setup import set_up
+from pinata.work.watching import Before, disturbance, look_before, note_ignored
 from pinata.work.workshop import Workshop, in_thread
 from worktrees.capture import Capture, capture
 from worktrees.compose import compose
@@ -26,18 +27,23 @@ from worktrees.include import copy_included
 from worktrees.lease import create_worktree
 from worktrees.objects import commit_tree
 from worktrees.patch import write_patch
-from worktrees.watch import Surroundings, differing, watch
 
-_MOST_NAMED = 10
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What a writer starts from; a ref keeps it."""
+
+    commit: CommitId
+    tree: TreeId
 
 
 async def write(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending:
     """Have the writer write, and return how its attempt ends; what it did is in `draft`."""
-    commit, tree = await _base(workshop, draft)
-    worktree = await _worktree(workshop, draft, commit)
-    if (ending := await set_up(workshop, draft, worktree, tree)) is not None:
+    base = await _base(workshop, draft)
+    worktree = await _worktree(workshop, draft, base.commit)
+    if (ending := await set_up(workshop, draft, worktree, base.tree)) is not None:
         return ending
-    before = await watch(workshop.run.repository, worktree)
+    before = await look_before(workshop, draft, worktree)
     brief = BriefSpec(
         task=draft.task,
         workspace=Workspace(WorkspaceKind.OWN_WORKTREE, str(worktree.root)),
@@ -50,18 +56,23 @@ async def write(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending:
     if unfinished is not None and unfinished.stage is not FailureStage.RESULT:
         return unfinished
     draft.stage = FailureStage.VERIFICATION
-    found = await _capture(workshop, draft, worktree, commit, tree)
-    fault = await _disturbance(workshop, draft, before, worktree)
-    fault = fault or _trespass(workshop, draft, found, commit)
+    found = await _capture(workshop, draft, worktree, base, before)
+    await note_ignored(draft, before, worktree, found)
+    fault = await disturbance(workshop, draft, before, worktree)
+    fault = fault or _trespass(workshop, draft, found, base.commit)
     if fault is not None:
         return Ending.failed(fault, FailureStage.VERIFICATION)
     if unfinished is not None:
         return unfinished
-    return await _prove(workshop, draft, reporter, worktree)
+    ending = await _prove(workshop, draft, reporter, worktree, found)
+    if draft.proofs and (fault := await disturbance(workshop, draft, before, worktree)):
+        # The checks ran what the writer wrote, and that could do what the writer may not.
+        return Ending.failed(f"while its checks ran, {fault}", FailureStage.VERIFICATION)
+    return ending
 
 
-async def _base(workshop: Workshop, draft: Draft) -> tuple[CommitId, TreeId]:
-    """Return the commit and tree that the writer starts from; a ref keeps them."""
+async def _base(workshop: Workshop, draft: Draft) -> _Base:
+    """Return what the writer starts from."""
     commit, tree = workshop.run.record.base
     before = workshop.writers_before(draft.task.id)
     if before:
@@ -73,7 +84,7 @@ async def _base(workshop: Workshop, draft: Draft) -> tuple[CommitId, TreeId]:
             workshop.run.repository, [commit], tree, message, workshop.run.context.clock.now_ms()
         )
     await workshop.keeper.keep_base(draft.attempt, commit)
-    return commit, tree
+    return _Base(commit, tree)
 
 
 async def _worktree(workshop: Workshop, draft: Draft, base: CommitId) -> Repository:
@@ -94,22 +105,23 @@ async def _worktree(workshop: Workshop, draft: Draft, base: CommitId) -> Reposit
 
 
 async def _capture(
-    workshop: Workshop, draft: Draft, worktree: Repository, commit: CommitId, tree: TreeId
+    workshop: Workshop, draft: Draft, worktree: Repository, base: _Base, before: Before
 ) -> Capture:
     """Store what the worktree holds now, keep it by the attempt's ref and put it into `draft`."""
     run = workshop.run
-    found = await capture(worktree, tree, run.folder.index_file(draft.task.id), workshop.scratch)
+    seed = run.folder.index_file(draft.task.id)
+    found = await capture(worktree, base.tree, seed, workshop.scratch, before.unseen.submodules)
     message = f"pinata: result of {draft.attempt} in {run.id}\n"
     result = await commit_tree(
-        run.repository, [commit], found.tree, message, workshop.run.context.clock.now_ms()
+        run.repository, [base.commit], found.tree, message, workshop.run.context.clock.now_ms()
     )
-    await workshop.keeper.keep_result(draft.attempt, result, commit)
+    await workshop.keeper.keep_result(draft.attempt, result, base.commit)
     target = run.folder.patch_file(draft.attempt)
     await in_thread(lambda: make_private_dir(target.parent), "cannot keep a patch")
-    patch = await write_patch(run.repository, tree, found.tree, target)
+    patch = await write_patch(run.repository, base.tree, found.tree, target)
     draft.artifact = Artifact(
-        base_commit=commit,
-        base_tree=tree,
+        base_commit=base.commit,
+        base_tree=base.tree,
         result_commit=result,
         result_tree=found.tree,
         changes=stored_changes(found.changes),
@@ -118,37 +130,22 @@ async def _capture(
     return found
 
 
-async def _disturbance(
-    workshop: Workshop, draft: Draft, before: Surroundings, worktree: Repository
-) -> str | None:
-    """Return what the writer did to the repository around its worktree, None when nothing.
-
-    What only the user should have done, but may do at any time, becomes a notice.
-    """
-    after = await watch(workshop.run.repository, worktree)
-    if moved := differing(before.user_refs, after.user_refs):
-        draft.notices.append(f"while it worked, {_named(moved)} moved in the user's repository")
-    if altered := differing(before.rules, after.rules):
-        return f"it changed what decides what Git sees: {_named(altered)}"
-    if foreign := await workshop.keeper.moved_by_others():
-        return f"refs of the run were moved: {_named(foreign)}"
-    return None
-
-
 def _trespass(workshop: Workshop, draft: Draft, found: Capture, base: CommitId) -> str | None:
     """Return what the writer did in its worktree that it may not do, None when nothing."""
     if found.head != base:
         return "it moved HEAD of its worktree: committing is the coordinator's business"
+    if found.branch is not None:
+        return f"it switched HEAD of its worktree to {found.branch}: branches are the user's"
     if found.nested:
         nested = [quote_path(path) for path in found.nested]
-        return f"it put repositories or submodules into its worktree: {_named(nested)}"
+        return f"it put repositories or submodules into its worktree: {name_list(nested)}"
     owned = Ownership.build(draft.task.ownership, fold_case=workshop.run.record.fold_case)
     unowned = [quote_path(c.path) for c in found.changes if not owned.owns(c.path)]
-    return f"it changed what it does not own: {_named(unowned)}" if unowned else None
+    return f"it changed what it does not own: {name_list(unowned)}" if unowned else None
 
 
 async def _prove(
-    workshop: Workshop, draft: Draft, reporter: Reporter, worktree: Repository
+    workshop: Workshop, draft: Draft, reporter: Reporter, worktree: Repository, found: Capture
 ) -> Ending:
     """Hold what the writer says against what it did, run the checks, and bind all of it."""
     submission, artifact = draft.submission, draft.artifact
@@ -162,11 +159,11 @@ async def _prove(
     if (failure := await run_checks(workshop, draft, reporter, worktree.root)) is not None:
         return failure
     seed = workshop.run.folder.index_file(draft.task.id)
-    again = await capture(worktree, TreeId(artifact.result_tree), seed, workshop.scratch)
+    again = await capture(worktree, found.tree, seed, workshop.scratch, found.submodules)
     if again.changes or again.nested:
         altered = [quote_path(change.path) for change in again.changes]
         altered += [quote_path(path) for path in again.nested]
-        reason = f"the checks changed what they were to prove: {_named(altered)}"
+        reason = f"the checks changed what they were to prove: {name_list(altered)}"
         return Ending.failed(reason, FailureStage.VERIFICATION)
     fingerprint = artifact_fingerprint(
         TreeId(artifact.base_tree),
@@ -183,13 +180,7 @@ def false_claim(claimed: tuple[str, ...], artifact: Artifact) -> str | None:
     captured = {change.path for change in artifact.changes}
     parts = []
     if missing := sorted(captured - set(claimed)):
-        parts.append(f"it does not name {_named(missing)}")
+        parts.append(f"it does not name {name_list(missing)}")
     if extra := sorted(set(claimed) - captured):
-        parts.append(f"it names {_named(extra)}, which did not change")
+        parts.append(f"it names {name_list(extra)}, which did not change")
     return f"changedFiles is not what changed: {'; '.join(parts)}" if parts else None
-
-
-def _named(names: list[str] | tuple[str, ...]) -> str:
-    more = len(names) - _MOST_NAMED
-    rest = f" and {more} more" if more > 0 else ""
-    return f"{name_list(names[:_MOST_NAMED])}{rest}"

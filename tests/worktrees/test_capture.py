@@ -88,7 +88,14 @@ async def test_nothing_done_is_an_empty_capture(repo: RepoBuilder, state: Path) 
     shop = await open_workshop(repo, state)
     worktree = await shop.worktree("fix")
     assert await shop.capture(worktree) == Capture(
-        shop.snapshot.tree, (), shop.snapshot.commit, (), ()
+        tree=shop.snapshot.tree,
+        changes=(),
+        head=shop.snapshot.commit,
+        branch=None,
+        nested=(),
+        ignored=(),
+        submodules={},
+        notes=(),
     )
 
 

@@ -12,10 +12,10 @@ from worktrees.contents import (
     ContentTree,
     content_tree,
     copy_index,
-    decode_status,
     private_index,
 )
 from worktrees.refusal import UnmergedPathsError, shown_paths
+from worktrees.status import decode_status
 
 HOSTILE_NAMES = (
     b"two\nlines",

@@ -7,8 +7,7 @@ import pytest
 from engine.core.errors import ConflictError, ExternalError, UsageError
 from tests.support.repos import RepoBuilder
 from tests.worktrees.test_hygiene import stand_in
-from worktrees.contents import UnmergedPathsError
-from worktrees.discovery import check_writable_run, discover
+from worktrees.discovery import discover
 from worktrees.hygiene import GitError
 
 
@@ -118,23 +117,6 @@ async def test_a_refusal_that_is_not_known_is_passed_on(tmp_path: Path) -> None:
     script = 'case "$*" in *version) echo git version 2.40.0 ;; *) echo odd >&2; exit 3 ;; esac'
     with pytest.raises(GitError, match="exited with 3: odd"):
         await discover(tmp_path, stand_in(tmp_path / "bin", script))
-
-
-async def test_a_checkout_with_commits_may_have_writers(repo: RepoBuilder) -> None:
-    await check_writable_run(await repo.discovered())
-
-
-async def test_a_branch_without_a_commit_is_refused(repo: RepoBuilder) -> None:
-    repo.git("checkout", "--quiet", "--orphan", "empty")
-    with pytest.raises(ConflictError, match="has no commit yet"):
-        await check_writable_run(await repo.discovered())
-
-
-async def test_an_open_merge_is_refused_naming_its_paths(repo: RepoBuilder) -> None:
-    leave_conflict(repo)
-    with pytest.raises(UnmergedPathsError, match=r"edited\.txt") as refused:
-        await check_writable_run(await repo.discovered())
-    assert refused.value.paths == (b"edited.txt",)
 
 
 def leave_conflict(repo: RepoBuilder) -> None:

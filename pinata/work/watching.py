@@ -1,0 +1,81 @@
+"""What a writer must leave alone, looked at before and after it works."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from engine.core.changes import quote_path
+from engine.core.quote import name_list
+from pinata.work.draft import Draft
+from pinata.work.workshop import Workshop
+from worktrees.capture import Capture
+from worktrees.hygiene import Repository
+from worktrees.include import read_included
+from worktrees.unseen import Unseen, digests, look
+from worktrees.watch import Surroundings, differing, watch
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What there was when the writer began.
+
+    Attributes:
+        surroundings: of its worktree.
+        unseen: in its worktree.
+    """
+
+    surroundings: Surroundings
+    unseen: Unseen
+
+
+async def look_before(workshop: Workshop, draft: Draft, worktree: Repository) -> Before:
+    """Return what a writer is about to find, its worktree being ready."""
+    seed = workshop.run.folder.index_file(draft.task.id)
+    included = await trio.to_thread.run_sync(read_included, seed)
+    prepared = included or workshop.run.record.setup.command is not None
+    # A worktree that nothing was done to holds what is tracked and nothing else.
+    unseen = await look(worktree, seed, workshop.scratch) if prepared else Unseen()
+    return Before(await _surroundings(workshop, draft, worktree), unseen)
+
+
+async def disturbance(
+    workshop: Workshop, draft: Draft, before: Before, worktree: Repository
+) -> str | None:
+    """Return what was done to the repository around a writer's worktree, None when nothing.
+
+    What only the user should have done, but may do at any time, becomes a notice.
+    """
+    after = await _surroundings(workshop, draft, worktree)
+    if moved := differing(before.surroundings.user_refs, after.user_refs):
+        notice = f"while it worked, {name_list(moved)} moved in the user's repository"
+        if notice not in draft.notices:
+            draft.notices.append(notice)
+    if altered := differing(before.surroundings.rules, after.rules):
+        return f"it changed what decides what Git sees: {name_list(altered)}"
+    if foreign := await workshop.keeper.moved_by_others():
+        return f"refs of the run were moved: {name_list(foreign)}"
+    return None
+
+
+async def note_ignored(draft: Draft, before: Before, worktree: Repository, found: Capture) -> None:
+    """Name the ignored files that are no part of a capture and that a check could see."""
+    # Also what was ignored before: it may not be any more, and still be as it was.
+    after = await digests(worktree, sorted({*found.ignored, *before.unseen.ignored}))
+    if moved := differing(before.unseen.ignored, after):
+        named = name_list([quote_path(path) for path in moved])
+        draft.notices.append(
+            f"ignored files came, changed or went while it worked, are no part of its change, "
+            f"and could be seen by checks: {named}"
+        )
+
+
+async def _surroundings(workshop: Workshop, draft: Draft, worktree: Repository) -> Surroundings:
+    seed = workshop.run.folder.index_file(draft.task.id)
+    kept = await trio.to_thread.run_sync(_kept, seed)
+    return await watch(workshop.run.repository, worktree, kept)
+
+
+def _kept(seed_index: Path) -> list[Path]:
+    """Return the files that captures of a worktree rely on."""
+    return [seed_index, *seed_index.parent.glob(f"{seed_index.name}.*")]
