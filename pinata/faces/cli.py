@@ -22,7 +22,6 @@ from engine.records.json_text import decode_json
 from pinata import app
 from pinata.faces import output, text
 from pinata.faces.arguments import parse
-from pinata.faces.doctor import examine
 from pinata.faces.logs import show_log
 from pinata.faces.progress import Progress
 from pinata.tools.registry import Answer
@@ -188,6 +187,8 @@ async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _doctor(given: Namespace, environment: Mapping[str, str]) -> int:
+    from pinata.faces.doctor import examine  # noqa: PLC0415 - loads libgit2 for this command alone
+
     context = app.build_context(environment, Path.cwd(), Silence())
     answer = await examine(context)
     _print(given, answer, text.doctor_lines)

@@ -1,0 +1,233 @@
+"""What is printed is safe on any terminal and pleasant on a narrow one."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from engine.core.events import (
+    AttemptSettled,
+    AttemptStarted,
+    AttemptStopping,
+    CancelRequested,
+    CheckEnded,
+    CheckoutChanged,
+    CostLimitPassed,
+    Event,
+    RunDeadlinePassed,
+    RunResumed,
+    RunSettled,
+    RunStarted,
+    TaskQueued,
+    TextDelta,
+    ToolStarted,
+)
+from engine.core.ids import AttemptId, CheckId, TaskId
+from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
+from engine.records.event import Logged
+from pinata.faces.text import (
+    doctor_lines,
+    event_line,
+    integration_lines,
+    log_line,
+    rollback_lines,
+    run_lines,
+    task_lines,
+    tool_lines,
+    transcript_lines,
+    visible,
+)
+
+pytestmark = pytest.mark.smoke
+
+FIX = TaskId("fix")
+ONE, TWO = AttemptId(FIX, 1), AttemptId(FIX, 2)
+AGENTS = {FIX: "builder"}
+HOSTILE = "\x1b[2Ja\r\nb\x07\u202ec\x9b1m\ud800\x00"
+FAILED = AttemptOutcome(Status.FAILED, "no\nluck")
+
+
+def summary(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    return {"id": "fix", "agent": "builder", "status": "succeeded", "summary": "done"} | fields
+
+
+def answer(*tasks: dict[str, Any], **fields: object) -> dict[str, Any]:
+    return {
+        "run": "0123456789abcdef",
+        "status": "succeeded",
+        "counts": {"succeeded": len(tasks)},
+        "tasks": list(tasks),
+        "elapsedMs": 1500,
+        "tokens": 12,
+        "costUsd": 0.25,
+    } | fields
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (RunStarted(1), "run started, 1 task"),
+        (RunStarted(2), "run started, 2 tasks"),
+        (AttemptStarted(ONE), "fix: started (builder)"),
+        (AttemptStarted(TWO), "fix: started (builder, attempt 2)"),
+        (ToolStarted(ONE, "c", "bash", "ls\x1b"), "fix:   bash ls\\x1b"),
+        (ToolStarted(ONE, "c", "ls", ""), "fix:   ls"),
+        (CheckEnded(ONE, CheckId("t"), passed=True, duration_ms=5), "fix:   check t passed (5 ms)"),
+        (
+            CheckEnded(ONE, CheckId("t"), passed=False, duration_ms=5, reason="bad"),
+            "fix:   check t failed: bad (5 ms)",
+        ),
+        (AttemptStopping(ONE, Stop(StopCause.CANCEL, "why")), "fix: stopping: why"),
+        (AttemptSettled(ONE, AttemptOutcome(Status.SUCCEEDED)), "fix: succeeded"),
+        (AttemptSettled(ONE, FAILED), "fix: failed: no luck"),
+        (CheckoutChanged(ONE), "fix: the checkout changed while it was being read"),
+        (CancelRequested("why"), "run: cancel requested: why"),
+        (CancelRequested("why", FIX), "fix: cancel requested: why"),
+        (RunDeadlinePassed(7), "run deadline of 7 ms passed"),
+        (CostLimitPassed(1.0, 1.5), "run cost limit of $1.0000 passed: $1.5000 spent"),
+        (RunResumed("why"), "run resumed: why"),
+        (RunSettled(Status.SUCCEEDED), "run succeeded"),
+        (RunSettled(Status.FAILED, "why"), "run failed: why"),
+        (TaskQueued(FIX), None),
+        (TextDelta(ONE, "hello"), None),
+    ],
+)
+def test_event_has_a_line_when_it_is_worth_one(event: Event, line: str | None) -> None:
+    assert event_line(event, AGENTS) == line
+
+
+def test_lines_of_the_log_begin_with_the_seconds_in_one_column() -> None:
+    late = log_line(Logged(9, 1_234_500, RunStarted(1)), 1_000, AGENTS)
+    early = log_line(Logged(0, 1_000, RunStarted(1)), 1_000, AGENTS)
+    assert (late, early) == (" 1233.50  run started, 1 task", "    0.00  run started, 1 task")
+    assert log_line(Logged(1, 1_000, TaskQueued(FIX)), 1_000, AGENTS) is None
+
+
+@given(st.text())
+def test_what_others_say_stays_on_its_line_and_cannot_steer_a_terminal(said: str) -> None:
+    shown = visible(said)
+    assert all(0x20 <= ord(one) < 0x7F or ord(one) >= 0xA0 for one in shown)
+    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def test_hostile_text_anywhere_in_an_answer_is_shown_instead_of_obeyed() -> None:
+    task = summary(
+        status="failed",
+        reason=HOSTILE,
+        summary=HOSTILE,
+        brief=HOSTILE,
+        changedFiles=[HOSTILE],
+        findings=[{"severity": "low", "message": HOSTILE}],
+        blockers=[HOSTILE],
+        notices=[HOSTILE],
+    )
+    check = {"id": "t", "passed": False, "reason": HOSTILE, "ms": 1}
+    receipt = {
+        "id": 1,
+        "status": "source_changed",
+        "differingPaths": [HOSTILE],
+        "noChecksReason": HOSTILE,
+    }
+    files = [{"status": "M", "outcome": "edited", "path": HOSTILE}]
+    applied = {
+        "run": "ab",
+        "status": "verified",
+        "files": files,
+        "checks": [check],
+        "receipt": receipt,
+    }
+    finding = {"what": "repository", "ok": False, "says": HOSTILE}
+    lines = [
+        *run_lines(answer(task, notices=[HOSTILE], reason=HOSTILE)),
+        *integration_lines(applied),
+        *rollback_lines(applied),
+        *doctor_lines({"findings": [finding]}),
+        *transcript_lines({"excerpt": "safe already", "path": HOSTILE}),
+    ]
+    assert len(lines) > 10
+    assert not [line for line in lines if set(line) & set("\x1b\r\n\x07\u202e\x9b\ud800\x00")]
+
+
+def test_summary_of_a_run_fits_the_width_and_its_tasks_stand_in_columns() -> None:
+    long = "word " * 300
+    lines = list(
+        run_lines(answer(summary(brief=long, reason=long), summary(id="review-fix")), width=60)
+    )
+    assert max(map(len, lines)) <= 60
+    columns = [line.index("succeeded") for line in lines if line.startswith("  ✓")]
+    assert columns == [16, 16]
+    assert sum(line.endswith("…") for line in lines) == 2
+    assert len(lines) < 16
+
+
+def test_whole_answer_is_shown() -> None:
+    review = {"target": {"task": "fix"}, "current": False}
+    lines = list(
+        run_lines(
+            answer(
+                summary(engineChecks={"passed": 1, "failed": 0, "notRun": 2}),
+                summary(id="check", verdict="approve", review=review, status="cancelled"),
+                nextOffset=2,
+                notices=["mind the gap"],
+                verification={"id": 3, "status": "verified"},
+                costUsd=None,
+                status="failed",
+                reason="1 of 2 tasks did not succeed",
+            )
+        )
+    )
+    assert lines == [
+        "run 01234567 failed (2 succeeded)",
+        "      reason: 1 of 2 tasks did not succeed",
+        "  ✓ fix    succeeded (builder)",
+        "      summary: done",
+        "      checks: 1 passed, 0 failed, 2 not run",
+        "  ✗ check  cancelled (builder)",
+        "      summary: done",
+        "      verdict: approve on fix (stale)",
+        "  more tasks: --offset 2",
+        "notice: mind the gap",
+        "destination: verified (receipt 3)",
+        "1.5 s, 12 tokens, unknown cost",
+    ]
+
+
+def test_answer_without_a_run_is_its_message() -> None:
+    assert list(run_lines({"tasks": [], "message": "there are no runs yet"})) == [
+        "there are no runs yet"
+    ]
+    assert list(transcript_lines({"message": "nothing yet"})) == ["nothing yet"]
+
+
+def test_one_task_is_shown_as_in_the_whole() -> None:
+    assert list(task_lines(summary())) == [
+        "  ✓ fix  succeeded (builder)",
+        "      summary: done",
+    ]
+
+
+def test_integration_shows_files_checks_and_what_is_not_as_approved() -> None:
+    check = {"id": "t", "passed": True, "reason": None, "ms": 5}
+    receipt = {"id": 2, "status": "verified", "differingPaths": ["b"]}
+    shown = integration_lines(
+        {
+            "run": "0123456789abcdef",
+            "status": "verified",
+            "files": [{"status": "M", "path": "a"}],
+            "checks": [check],
+            "receipt": receipt,
+        }
+    )
+    assert list(shown) == [
+        "run 01234567 verified",
+        "  M a",
+        "  check t passed (5 ms)",
+        "  not as approved: b",
+        "  receipt 2",
+    ]
+
+
+def test_tools_are_shown_wrapped() -> None:
+    lines = list(tool_lines([{"name": "pinata_x", "description": "word " * 30}], width=40))
+    assert lines[0] == "pinata_x"
+    assert all(line.startswith("  word") and len(line) <= 40 for line in lines[1:])

@@ -1,0 +1,63 @@
+"""Tools are found by name, and nobody waits for what is not asked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.core.errors import UsageError
+from pinata import app
+from tests.support.projects import Project
+
+HEAVY = {"networkx", "pygit2", "yaml", "re2"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.create(tmp_path, {"a.txt": "one\n"})
+
+
+async def test_unknown_tool_is_refused_naming_the_tools(project: Project) -> None:
+    with pytest.raises(UsageError, match="the tools are pinata_run, pinata_status"):
+        await project.call("pinata_fly", {})
+    with pytest.raises(UsageError, match="unknown tool 'resume'"):
+        await project.call("resume", {"run": "ab"})
+
+
+def test_every_tool_is_described_by_its_own_name() -> None:
+    described = app.describe_tools()
+    assert tuple(tool["name"] for tool in described) == app.TOOL_NAMES
+    assert all(tool["description"] and tool["parameters"]["properties"] for tool in described)
+
+
+def loaded_by(project: Project, *arguments: str) -> set[str]:
+    """Return which top-level modules a command loads."""
+    code = (
+        "import sys, os\n"
+        f"sys.argv[1:] = {list(arguments)!r}\n"
+        "from pinata.__main__ import main\n"
+        "main()\n"
+        "print('\\n'.join({name.partition('.')[0] for name in sys.modules}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project.repo.root,
+        env=project.program_env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.splitlines())
+
+
+@pytest.mark.slow
+def test_status_loads_no_library_that_it_does_not_use(project: Project) -> None:
+    assert loaded_by(project, "status") & HEAVY == set()
+
+
+@pytest.mark.slow
+def test_version_loads_nothing_from_outside(project: Project) -> None:
+    outside = HEAVY | {"trio", "pydantic", "filelock", "attr"}
+    assert loaded_by(project, "--version") & outside == set()
