@@ -4,7 +4,7 @@ How an attempt ends is a value. Only a bug, or a disk that takes no more, raises
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import trio
@@ -144,69 +144,61 @@ async def run_agent(
     return await talk.lead(first, declarations)
 
 
+@dataclass(slots=True)
 class _Conversation:
-    """The state of one conversation; owned by the one task that leads it."""
+    """One conversation and its state; owned by the one task that leads it."""
 
-    def __init__(
-        self,
-        spec: AgentSpec,
-        model: Model,
-        toolbox: Toolbox,
-        session: SessionFile,
-        budget: Budget,
-        note: Callable[[Trace], None],
-    ) -> None:
-        self._spec = spec
-        self._model = model
-        self._toolbox = toolbox
-        self._session = session
-        self._budget = budget
-        self._note = note
-        self._messages: list[Message] = []
-        self._call_ids: set[str] = set()
-        self._accepted: Submission | None = None
+    spec: AgentSpec
+    model: Model
+    toolbox: Toolbox
+    session: SessionFile
+    budget: Budget
+    note: Callable[[Trace], None]
+    messages: list[Message] = field(default_factory=list)
+    call_ids: set[str] = field(default_factory=set)
+    accepted: Submission | None = None
 
     async def lead(
         self, first: UserMessage, declarations: tuple[ToolDeclaration, ...]
     ) -> AgentOutcome:
-        self._messages.append(first)
+        self.messages.append(first)
         reminded = False
         while True:
-            tripped = self._budget.begin_turn()
+            tripped = self.budget.begin_turn()
             if tripped is not None:
                 return self._exceeded(tripped)
             answer = await self._ask(declarations)
-            tripped = self._budget.tripped()
+            tripped = self.budget.tripped()
             if tripped is not None:
                 return self._exceeded(tripped)
             if isinstance(answer, AnswerFailed):
-                return ProviderFailed(answer.trouble, answer.message, self._budget.spent)
+                return ProviderFailed(answer.trouble, answer.message, self.budget.spent)
             tripped = await self._carry_out(answer.calls)
             if tripped is not None:
                 return self._exceeded(tripped)
-            if self._accepted is not None:
-                return Submitted(self._accepted, self._budget.spent)
+            if self.accepted is not None:
+                return Submitted(self.accepted, self.budget.spent)
             if not answer.calls:
-                if reminded or not self._budget.has_turn:
-                    return NoResult(self._budget.spent)
+                if reminded or not self.budget.has_turn:
+                    return NoResult(self.budget.spent)
                 reminded = True
-                self._messages.append(UserMessage(REMINDER))
-                await self._session.add_user(UserMessage(REMINDER))
+                self.messages.append(UserMessage(REMINDER))
+                await self.session.add_user(UserMessage(REMINDER))
 
     async def _ask(
         self, declarations: tuple[ToolDeclaration, ...]
     ) -> AssistantMessage | AnswerFailed:
         """Return the model's next answer; troubles that may pass are waited out, up to a limit."""
-        self._note(TurnStarted(self._spec.attempt, self._budget.spent.turns))
+        self.note(TurnStarted(self.spec.attempt, self.budget.spent.turns))
         delays_s = iter(RETRY_DELAYS_S)
         while True:
             message, end = await self._listen(declarations)
-            self._budget.spend(end.usage)
+            self.budget.spend(end.usage)
             await self._keep(message, end)
             if isinstance(end, AnswerEnded):
                 return message
             delay_s = next(delays_s, None)
-            if delay_s is None or not end.trouble.may_pass or self._budget.tripped():
+            if delay_s is None or not end.trouble.may_pass or self.budget.tripped():
                 return end
             await trio.sleep(delay_s)
 
@@ -214,22 +206,22 @@ class _Conversation:
         self, declarations: tuple[ToolDeclaration, ...]
     ) -> tuple[AssistantMessage, AnswerEnded | AnswerFailed]:
         """Return what one request brought, bounded and tidied, and how it ended."""
-        attempt = self._spec.attempt
+        attempt = self.spec.attempt
         text, thinking = TextCollector(), TextCollector()
         calls: list[ToolCall] = []
-        taken = set(self._call_ids)
+        taken = set(self.call_ids)
         end: AnswerEnded | AnswerFailed = AnswerFailed(
             Trouble.DISCONNECT, "the answer stopped without an end"
         )
-        async with self._model.stream(self._spec.system, self._messages, declarations) as pieces:
+        async with self.model.stream(self.spec.system, self.messages, declarations) as pieces:
             async for piece in pieces:
                 match piece:
                     case TextPiece():
                         for part in text.add(piece.text):
-                            self._note(TextDelta(attempt, part))
+                            self.note(TextDelta(attempt, part))
                     case ThinkingPiece():
                         for part in thinking.add(piece.text):
-                            self._note(ThinkingDelta(attempt, part))
+                            self.note(ThinkingDelta(attempt, part))
                     case CallReady() if len(calls) > MAX_CALLS:
                         pass
                     case CallReady():
@@ -250,28 +242,28 @@ class _Conversation:
     async def _keep(self, message: AssistantMessage, end: AnswerEnded | AnswerFailed) -> None:
         """Write an answer down, and remember it unless it broke off."""
         if isinstance(end, AnswerEnded):
-            self._messages.append(message)
-            self._call_ids |= {call.id for call in message.calls}
+            self.messages.append(message)
+            self.call_ids |= {call.id for call in message.calls}
             reason, error = end.stop_reason, None
         else:
             reason, error = StopReason.ERROR, end.message
-        await self._session.add_answer(message, reason, end.usage, error)
-        self._note(MessageEnded(self._spec.attempt, reason.value))
+        await self.session.add_answer(message, reason, end.usage, error)
+        self.note(MessageEnded(self.spec.attempt, reason.value))
         self._report_usage()
 
     async def _carry_out(self, calls: Sequence[ToolCall]) -> BudgetKind | None:
         """Carry calls out in their order; return what forbids the next one, if anything does."""
         for call in calls:
-            if self._accepted is not None:
+            if self.accepted is not None:
                 await self._answer_call(call, ToolAnswer(_TOO_LATE, is_error=True))
                 continue
-            tripped = self._budget.begin_call()
+            tripped = self.budget.begin_call()
             if tripped is not None:
                 return tripped
-            attempt = self._spec.attempt
-            self._note(ToolStarted(attempt, call.id, call.name, summarize_call(call)))
+            attempt = self.spec.attempt
+            self.note(ToolStarted(attempt, call.id, call.name, summarize_call(call)))
             answer = await self._perform(call)
-            self._note(ToolEnded(attempt, call.id, call.name, answer.is_error))
+            self.note(ToolEnded(attempt, call.id, call.name, answer.is_error))
             await self._answer_call(call, answer)
         if calls:
             self._report_usage()
@@ -281,10 +273,10 @@ class _Conversation:
         if call.fault is not None:
             return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
         if call.name != SUBMIT_RESULT:
-            return await self._toolbox.call(call.name, call.arguments)
-        judged = check_submission(call.arguments, self._spec.rules)
+            return await self.toolbox.call(call.name, call.arguments)
+        judged = check_submission(call.arguments, self.spec.rules)
         if isinstance(judged, Submission):
-            self._accepted = judged
+            self.accepted = judged
             return ToolAnswer("accepted")
         faults = "".join(f"\n- {fault}" for fault in judged)
         return ToolAnswer(f"not accepted; mend this and call it again:{faults}", is_error=True)
@@ -292,14 +284,14 @@ class _Conversation:
     async def _answer_call(self, call: ToolCall, answer: ToolAnswer) -> None:
         text = whole_characters(answer.text)
         message = ToolMessage(call.id, call.name, text, answer.is_error)
-        self._messages.append(message)
-        await self._session.add_tool(message)
+        self.messages.append(message)
+        await self.session.add_tool(message)
 
     def _report_usage(self) -> None:
-        spent = self._budget.spent
-        self._note(
+        spent = self.budget.spent
+        self.note(
             UsageReported(
-                self._spec.attempt,
+                self.spec.attempt,
                 turns=spent.turns,
                 tool_calls=spent.tool_calls,
                 input_tokens=spent.usage.input_tokens,
@@ -309,4 +301,4 @@ class _Conversation:
         )
 
     def _exceeded(self, which: BudgetKind) -> BudgetExceeded:
-        return BudgetExceeded(which, self._budget.describe(which), self._budget.spent)
+        return BudgetExceeded(which, self.budget.describe(which), self.budget.spent)

@@ -39,24 +39,19 @@ class InProcessSpec:
     fold_case: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class InProcessAgent:
-    """An agent with a model, a session file and a budget; it leads one conversation at a time."""
+    """An agent that leads one conversation at a time; its parts stay the caller's.
 
-    def __init__(
-        self,
-        spec: InProcessSpec,
-        *,
-        model: Model,
-        session: SessionFile,
-        budget: Budget,
-        note: Callable[[Trace], None],
-    ) -> None:
-        """Bind the parts, all of which stay the caller's; see `agents.loop.run_agent`."""
-        self._spec = spec
-        self._model = model
-        self._session = session
-        self._budget = budget
-        self._note = note
+    Attributes:
+        model, session, budget, note: see `agents.loop.run_agent`.
+    """
+
+    spec: InProcessSpec
+    model: Model
+    session: SessionFile
+    budget: Budget
+    note: Callable[[Trace], None]
 
     async def run(self, brief: str, tools: Sequence[str] | None = None) -> AgentOutcome:
         """Lead a conversation from its brief to its end and return how it ended.
@@ -69,7 +64,7 @@ class InProcessAgent:
         Raises:
             ExternalError: the conversation cannot be saved.
         """
-        spec, definition = self._spec, self._spec.definition
+        spec, definition = self.spec, self.spec.definition
         names = definition.tools if tools is None else tuple(tools)
         guard = Guard(
             kind=definition.kind,
@@ -82,9 +77,9 @@ class InProcessAgent:
         system = system_prompt(definition, names, codemode=False)
         return await run_agent(
             AgentSpec(spec.attempt, system, brief, spec.rules),
-            model=self._model,
+            model=self.model,
             toolbox=Toolbox(names, guard, spec.context),
-            session=self._session,
-            budget=self._budget,
-            note=self._note,
+            session=self.session,
+            budget=self.budget,
+            note=self.note,
         )
