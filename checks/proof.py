@@ -1,12 +1,11 @@
 """What one check showed; kept exactly as it was, since verdicts and receipts are bound to it."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
+
+from engine.core.stored import STORED
 
 ListName = Literal["checks", "evidenceChecks", "integratedChecks", "explicit"]
-
-# For pydantic, which this module does not need: no unknown fields, no conversions.
-_STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +16,7 @@ class SavedLog:
         sha256: of the file's contents, in hex.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+    __pydantic_config__ = STORED
 
     path: str
     bytes: int
@@ -42,7 +41,7 @@ class CheckProof:
         notes: sentences about what a reader of the logs should know.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+    __pydantic_config__ = STORED
 
     id: str
     list: ListName

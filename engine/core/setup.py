@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-# What reads the stored form back takes exactly these fields and converts nothing.
-_STORED = {"extra": "forbid", "strict": True}
+from engine.core.stored import STORED
+
 NO_LOCKFILE = "no lockfile of a known package manager"
 _JAVASCRIPT, _PYTHON = "JavaScript", "Python"
 
@@ -29,7 +29,7 @@ class Setup:
         reason: why no command was found; only with `NONE`.
     """
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     source: SetupSource
     command: str | None = None

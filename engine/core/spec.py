@@ -10,9 +10,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from engine.core.ids import CheckId, TaskId
-
-# What reads a stored form of these values back takes exactly their fields and converts nothing.
-_STORED = {"extra": "forbid", "strict": True}
+from engine.core.stored import STORED
 
 
 class Kind(Enum):
@@ -54,7 +52,7 @@ class Mode(Enum):
 class ModelChoice:
     """A model, named as its provider names it."""
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     provider: str
     id: str
@@ -70,7 +68,7 @@ class CheckSpec:
         timeout_ms: 1 to 1,200,000.
     """
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     id: CheckId
     argv: tuple[str, ...]
@@ -81,7 +79,7 @@ class CheckSpec:
 class ReviewOf:
     """Review of one writer's exact captured change."""
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     task: TaskId
 
@@ -90,7 +88,7 @@ class ReviewOf:
 class ReviewBase:
     """Review of the checkout against a revision."""
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     revision: str
 
@@ -99,7 +97,7 @@ class ReviewBase:
 class ReviewPr:
     """Review of a GitHub pull request."""
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     number: int
 
@@ -118,7 +116,7 @@ class TaskSpec:
         target: for reviewers, never absent.
     """
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     id: TaskId
     agent: str
@@ -146,7 +144,7 @@ class Limits:
         cost_usd: dollars over all attempts; None is no limit.
     """
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     concurrency: int = 16
     task_ms: int = 1_200_000
@@ -167,7 +165,7 @@ class RunConfig:
         pass_env: names of environment variables that checks and agents' shells may see.
     """
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     models: Mapping[str, ModelChoice] = field(default_factory=lambda: MappingProxyType({}))
     fallbacks: Mapping[str, tuple[ModelChoice, ...]] = field(
@@ -192,7 +190,7 @@ class RunSpec:
         notices: sentences for the caller about what was accepted with a doubt.
     """
 
-    __pydantic_config__ = _STORED
+    __pydantic_config__ = STORED
 
     tasks: tuple[TaskSpec, ...]
     approval: str | None = None

@@ -132,6 +132,8 @@ def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:
             known = list(_resolved(schema, _walk(schema, outer)).get("properties", {}))
             rest = f"; the fields are {name_list(known, most=len(known))}" if known else ""
             return _after(_path(outer, field), f"unknown field {quote_value(name)}{rest}")
+        case "json_invalid":
+            return _after(field, "it is not JSON")
         case "missing":
             fault = f"{_path(error['loc'], field)} is missing"
         case _ if name == _KEY:

@@ -1,15 +1,15 @@
 """The record of a run: everything that is fixed before its first agent starts."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.core.errors import CorruptionError
 from engine.core.ids import CommitId, RunId, TreeId
 from engine.core.setup import Setup
 from engine.core.spec import RunSpec
-from engine.records.spec import decode_spec, encode_spec
+from engine.records.request import explain
+from engine.records.spec import decode_spec
 
 
 class RunRecordV1(BaseModel):
@@ -32,7 +32,7 @@ class RunRecordV1(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     kind: Literal["run"] = "run"
-    v: Literal[1] = 1
+    v: Annotated[Literal[1], Field(description="1, the version that this program reads")] = 1
     run: str
     root: str
     started_in: str
@@ -66,11 +66,6 @@ class RunRecordV1(BaseModel):
         return decode_spec(self.spec)
 
 
-def stored_spec(spec: RunSpec) -> Mapping[str, Any]:
-    """Return the form of `spec` that a run record keeps."""
-    return encode_spec(spec)
-
-
 def encode_run(record: RunRecordV1) -> bytes:
     """Return the bytes of `run.json`."""
     return record.model_dump_json(indent=1).encode() + b"\n"
@@ -85,6 +80,6 @@ def decode_run(data: bytes, where: str) -> RunRecordV1:
     try:
         return RunRecordV1.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the record"
-        raise CorruptionError(f"{where}: {place} is damaged: {first['msg']}") from error
+        raise CorruptionError(
+            f"{where} is damaged: {explain(error, RunRecordV1.model_json_schema())}"
+        ) from error
