@@ -55,6 +55,7 @@ class Draft:
     submission: Submission | None = None
     artifact: Artifact | None = None
     review: Review | None = None
+    checkout_changed: bool | None = None
     transcript: str | None = None
     proofs: list[CheckProof] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -82,6 +83,7 @@ class Draft:
             not_run=tuple(check.id for _, check in self.planned if check.id not in ran),
             artifact=self.artifact,
             review=self.review,
+            checkout_changed=self.checkout_changed,
             usage=self._usage(),
             model=self.model,
             transcript=self.transcript,

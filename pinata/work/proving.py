@@ -16,7 +16,7 @@ from engine.ports import Reporter
 from pinata.work.draft import Draft, Ending
 from pinata.work.workshop import Workshop
 from worktrees.hygiene import Repository
-from worktrees.state import measure
+from worktrees.state import StateTriple, measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,21 @@ async def run_evidence_checks(
     if not draft.task.evidence_checks:
         return None
     async with workshop.checkout_turn:
-        before = await measure(place, workshop.scratch)
+        before = await _state(workshop, place)
         failure = await run_checks(workshop, draft, reporter, place.root)
-        after = await measure(place, workshop.scratch)
+        after = await _state(workshop, place)
     if failure is not None:
         return failure
     if before != after:
         reason = "an evidence check changed the source, or somebody did while it ran"
         return Ending.failed(reason, FailureStage.VERIFICATION)
     return None
+
+
+async def _state(workshop: Workshop, place: Repository) -> StateTriple:
+    if place == workshop.run.repository:
+        return await workshop.checkout.take()
+    return await measure(place, workshop.scratch)
 
 
 def proofs_digest(proofs: Sequence[CheckProof]) -> str:

@@ -96,6 +96,8 @@ class SavedResult:
         reason: present on everything that did not succeed.
         submission: the accepted `submit_result` arguments, as the agent gave them.
         not_run: ids of planned checks that were never started.
+        checkout_changed: whether the checkout of a reader was another at its end than at its start;
+            absent when that is unknown, and on everything but readers.
         steers: messages that reached the agent while it worked.
     """
 
@@ -112,6 +114,7 @@ class SavedResult:
     not_run: tuple[str, ...] = ()
     artifact: Artifact | None = None
     review: Review | None = None
+    checkout_changed: bool | None = None
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
     transcript: str | None = None

@@ -125,6 +125,8 @@ def _found(
     if result.artifact is not None:
         found["changedFiles"] = [change.path for change in result.artifact.changes]
         found["artifact"] = artifact_answer(result.attempt, result.artifact)
+    if result.checkout_changed:
+        found["checkoutChanged"] = True
     if result.checks or result.not_run:
         counts = count(result.checks, not_run=len(result.not_run))
         found["engineChecks"] = {

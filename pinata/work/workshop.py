@@ -14,7 +14,9 @@ from engine.core.spec import Kind
 from pinata.work.keeping import Keeper
 from pinata.work.result import SavedResult
 from pinata.work.run import Run
+from pinata.work.sharing import SharedMeasurement
 from worktrees.hygiene import Repository
+from worktrees.state import StateTriple, measure
 
 
 @dataclass(slots=True)
@@ -24,7 +26,8 @@ class Workshop:
     Attributes:
         results: of every task that has settled; written by the executor alone.
         worktrees: of the writers that this process started.
-        checkout_turn: held while something measures or must not see the checkout change.
+        checkout_turn: held while something must not see the checkout change.
+        checkout: what the user's checkout holds, measured for all who ask at about the same time.
     """
 
     run: Run
@@ -32,6 +35,11 @@ class Workshop:
     keeper: Keeper
     worktrees: dict[TaskId, Repository] = field(default_factory=dict)
     checkout_turn: trio.Lock = field(default_factory=trio.Lock)
+    checkout: SharedMeasurement[StateTriple] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Get ready to measure the run's checkout."""
+        self.checkout = SharedMeasurement(lambda: measure(self.run.repository, self.scratch))
 
     @property
     def environment(self) -> dict[str, str]:
