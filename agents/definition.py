@@ -10,6 +10,7 @@ from engine.core.errors import CorruptionError
 from engine.core.fingerprint import Json, digest
 from engine.core.spec import Backend, Kind, Thinking
 from engine.records.fields import Many
+from engine.records.model import BackendField, ThinkingField
 from engine.records.request import Request, explain
 
 
@@ -72,16 +73,16 @@ class DefinitionV1(Request):
 
     version: Literal[1]
     name: str
-    kind: Literal["reader", "writer", "reviewer"]
+    kind: Annotated[Kind, Field(strict=False)]
     description: str
     tools: Many[str]
     persona: str
     model: Annotated[tuple[str, str], Field(strict=False)] | None
-    thinking: str | None
-    backend: str | None
+    thinking: ThinkingField | None
+    backend: BackendField | None
     codemode: bool | None
     require_sources: bool
-    source: Literal["preset", "project", "user"]
+    source: Annotated[Source, Field(strict=False)]
     digest: str
 
 
@@ -103,23 +104,21 @@ def decode_definition(stored: object) -> Definition:
     """
     try:
         record = DefinitionV1.model_validate(stored)
-        definition = Definition(
-            name=record.name,
-            kind=Kind(record.kind),
-            description=record.description,
-            tools=record.tools,
-            persona=record.persona,
-            model=record.model,
-            thinking=None if record.thinking is None else Thinking(record.thinking),
-            backend=None if record.backend is None else Backend(record.backend),
-            codemode=record.codemode,
-            require_sources=record.require_sources,
-            source=Source(record.source),
-        )
     except ValidationError as error:
         raise CorruptionError(f"a stored definition is damaged: {explain(error)}") from error
-    except ValueError as error:
-        raise CorruptionError(f"a stored definition is damaged: {error}") from error
+    definition = Definition(
+        name=record.name,
+        kind=record.kind,
+        description=record.description,
+        tools=record.tools,
+        persona=record.persona,
+        model=record.model,
+        thinking=record.thinking,
+        backend=record.backend,
+        codemode=record.codemode,
+        require_sources=record.require_sources,
+        source=record.source,
+    )
     if definition.digest != record.digest:
         raise CorruptionError(
             f"the stored definition {definition.name!r} is not what its digest says"

@@ -5,17 +5,18 @@ One bad file never hides another definition: it makes its own name unavailable, 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
 from agents.definition import Definition, Source
 from agents.loadout import CEILINGS, DEFAULT_TOOLS, WEB_TOOLS
 from agents.strict_yaml import StrictYamlError, decode_yaml
-from engine.core.spec import Backend, Kind, Thinking
+from engine.core.spec import Kind
 from engine.records.fields import ID_PATTERN, ID_RULE, TEXT_LIMIT_CHARS, Many, NotNull
+from engine.records.model import BackendField, ThinkingField
 from engine.records.request import Request, RequestError, decode
 
 BUNDLED_FOLDER = Path(__file__).parent / "definitions"
@@ -63,9 +64,7 @@ class _FrontMatter(Request):
         str | None, NotNull(), Field(min_length=1, max_length=1000, description="text")
     ] = None
     kind: Annotated[
-        Literal["reader", "writer", "reviewer"] | None,
-        NotNull(),
-        Field(description="reader, writer or reviewer"),
+        Kind | None, NotNull(), Field(strict=False, description="reader, writer or reviewer")
     ] = None
     tools: Annotated[Many[str] | None, NotNull(), Field(description="a list of tool names")] = None
     model: Annotated[
@@ -73,16 +72,8 @@ class _FrontMatter(Request):
         NotNull(),
         Field(description="a provider and a model's id with a slash between them"),
     ] = None
-    thinking: Annotated[
-        Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
-        NotNull(),
-        Field(description="off, minimal, low, medium, high, xhigh or max"),
-    ] = None
-    backend: Annotated[
-        Literal["in-process", "process", "herdr-pi"] | None,
-        NotNull(),
-        Field(description="in-process, process or herdr-pi"),
-    ] = None
+    thinking: Annotated[ThinkingField | None, NotNull()] = None
+    backend: Annotated[BackendField | None, NotNull()] = None
     codemode: Annotated[bool | None, NotNull(), Field(description="true or false")] = None
     require_sources: Annotated[bool | None, NotNull(), Field(description="true or false")] = None
 
@@ -100,7 +91,7 @@ class _Draft:
 
     source: Source
     fault: str | None = None
-    settings: dict[str, object] = field(default_factory=dict)
+    settings: _FrontMatter = field(default_factory=_FrontMatter)
     persona: str = ""
 
 
@@ -145,20 +136,18 @@ def _files(folder: Path) -> list[Path]:
 
 def _layer(path: Path, source: Source, below: _Draft | None) -> _Draft:
     """Return what is known about the file's name once its settings lie over those `below`."""
-    draft = _Draft(source)
-    if below is not None:
-        draft.settings |= below.settings
-        draft.persona = below.persona
-    kind = draft.settings.get("kind")
+    draft = _Draft(source) if below is None else replace(below, source=source, fault=None)
+    kind = draft.settings.kind
     try:
-        settings, persona = _read(path)
+        stated, persona = _read(path)
     except _FaultError as fault:
         draft.fault = f"{path.name}: {fault}"
         return draft
-    if kind is not None and settings.get("kind", kind) != kind:
-        draft.fault = f"{path.name}: an overlay cannot change the kind {kind}; use another name"
+    if kind is not None and stated.kind not in (None, kind):
+        rest = f"an overlay cannot change the kind {kind.value}; use another name"
+        draft.fault = f"{path.name}: {rest}"
         return draft
-    draft.settings |= settings
+    draft.settings = draft.settings.model_copy(update=stated.model_dump(exclude_unset=True))
     draft.persona = persona or draft.persona
     return draft
 
@@ -169,8 +158,8 @@ def _overlay_notice(name: str, source: Source, below: _Draft) -> str:
     return f"agent {name}: the {source.value} definition overlays the {below.source.value} one"
 
 
-def _read(path: Path) -> tuple[dict[str, object], str]:
-    """Return the settings that a file states, checked one by one, and its text."""
+def _read(path: Path) -> tuple[_FrontMatter, str]:
+    """Return the settings that a file states, and its text."""
     if not re.fullmatch(ID_PATTERN, path.stem):
         raise _FaultError(f"the file's name must be the agent's: {ID_RULE}")
     try:
@@ -191,7 +180,7 @@ def _read(path: Path) -> tuple[dict[str, object], str]:
         raise _FaultError(f"front matter: {error}") from error
     except RequestError as error:
         raise _FaultError(str(error)) from error
-    return settings.model_dump(exclude_unset=True, by_alias=True), persona
+    return settings, persona
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -212,25 +201,24 @@ def _split(text: str) -> tuple[str, str]:
 def _definition(name: str, draft: _Draft, *, web_tools: bool) -> Definition:
     if draft.fault is not None:
         raise _FaultError(draft.fault)
-    settings = _FrontMatter.model_validate(draft.settings)
+    settings = draft.settings
     if settings.description is None:
         raise _FaultError("has no description; say in one sentence what it is for")
     if settings.kind is None:
         raise _FaultError("has no kind; add reader, writer or reviewer to use it in runs")
     if not draft.persona:
         raise _FaultError("has no text below its front matter; describe the agent there")
-    kind = Kind(settings.kind)
     return Definition(
         name=name,
-        kind=kind,
+        kind=settings.kind,
         description=settings.description,
-        tools=_tools(kind, settings.tools, web_tools=web_tools),
+        tools=_tools(settings.kind, settings.tools, web_tools=web_tools),
         persona=draft.persona + "\n",
         model=_model(settings.model),
-        thinking=None if settings.thinking is None else Thinking(settings.thinking),
-        backend=None if settings.backend is None else Backend(settings.backend),
+        thinking=settings.thinking,
+        backend=settings.backend,
         codemode=settings.codemode,
-        require_sources=_require_sources(kind, wanted=settings.require_sources),
+        require_sources=_require_sources(settings.kind, wanted=settings.require_sources),
         source=draft.source,
     )
 

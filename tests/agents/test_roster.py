@@ -225,7 +225,7 @@ def test_a_stored_definition_is_read_back_as_it_was(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"persona": "other"}, "the stored definition 'scout' is not what its digest says"),
-        ({"thinking": "much"}, "a stored definition is damaged: 'much' is not a valid Thinking"),
+        ({"thinking": "much"}, 'a stored definition is damaged: thinking: "much" is not one'),
         ({"kind": "planner"}, 'a stored definition is damaged: kind: "planner" is not one'),
         ({"more": 1}, 'a stored definition is damaged: unknown field "more"'),
     ],
