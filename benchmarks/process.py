@@ -15,7 +15,8 @@ from checks.suite import run_suite
 from engine.core.ids import CheckId
 from engine.core.spec import CheckSpec
 from engine.system.family import become_subreaper
-from engine.system.process import Captured, ProcessSpec, ToFiles, run
+from engine.system.output import ToFiles, ToMemory
+from engine.system.process import ProcessSpec, run
 
 _ENV = {"PATH": os.environ["PATH"]}
 _GIGABYTE = 1_000_000_000
@@ -90,7 +91,7 @@ async def _read_much(where: str) -> None:
             argv=("head", "-c", str(_GIGABYTE), "/dev/zero"),
             cwd=Path(scratch),
             env=_ENV,
-            output=files if where == "in files" else Captured(1 << 20),
+            output=files if where == "in files" else ToMemory(1 << 20),
         )
         small = ProcessSpec(argv=("true",), cwd=Path(scratch), env=_ENV)
         await run(small)

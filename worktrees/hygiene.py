@@ -12,7 +12,8 @@ from pathlib import Path
 import trio
 
 from engine.core.errors import ExternalError
-from engine.system.process import Captured, ProcessExit, ProcessSpec, ToFiles, run
+from engine.system.output import Output, ToFiles, ToMemory
+from engine.system.process import ProcessExit, ProcessSpec, run
 from worktrees.machine import in_thread
 
 # What a call takes over from its caller. No GIT_* variable is among them: a hook that starts
@@ -54,7 +55,7 @@ _INCOMPLETE = re.compile(rb"could not open directory|^Ignoring path ", re.MULTIL
 _STDERR_TAIL_BYTES = 2000
 _SHOWN_WORDS = 4
 # A listing of paths grows with the repository; a patch goes to a file and is bounded by the disk.
-_CAPTURED = Captured(limit_bytes=1 << 30)
+_OUTPUT = ToMemory(limit_bytes=1 << 30)
 _FILE_LIMIT_BYTES = 1 << 40
 
 
@@ -124,7 +125,7 @@ async def run_git(
     env: Mapping[str, str],
     mark: str | None = None,
     stdin: bytes = b"",
-    output: Captured | ToFiles = _CAPTURED,
+    output: Output = _OUTPUT,
 ) -> ProcessExit:
     """Run git with exactly `env` and return how it ended, whatever that was.
 

@@ -16,7 +16,8 @@ import trio
 from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT, Kept, keep_last, with_notes
 from agents.filetools.arguments import BashArguments
 from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
-from engine.system.process import ProcessExit, ProcessSpec, ToFiles, run
+from engine.system.output import ToFiles
+from engine.system.process import ProcessExit, ProcessSpec, run
 
 OUTPUT_LIMIT_BYTES = 64 << 20
 # Real-time signals have numbers only.

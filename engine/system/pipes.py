@@ -6,94 +6,15 @@ written before it stopped; the feeding side does not mind a program that stops r
 
 import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import Protocol
 
 import trio
+
+from engine.system.output import Sink
 
 # As much as a pipe holds by default; a larger buffer is never filled by one read.
 _CHUNK_BYTES = 1 << 16
 # A pipe can be told to hold this much, so this ends every drain of one that is still written to.
 _DRAIN_LIMIT_BYTES = 1 << 20
-
-
-class Sink(Protocol):
-    """Where the bytes of one stream go. `overflowed` is set once some of them went nowhere."""
-
-    overflowed: bool
-
-    async def take(self, data: bytes) -> None:
-        """Keep `data`, or as much of it as there is room for; never fails."""
-        ...
-
-
-class MemorySink:
-    """Keeps the first `limit_bytes` of a stream in memory."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._left = limit_bytes
-        self._kept: list[bytes] = []
-        self.overflowed = False
-
-    async def take(self, data: bytes) -> None:
-        """Keep `data`, as far as there is room."""
-        if len(data) > self._left:
-            data = data[: self._left]
-            self.overflowed = True
-        if data:
-            self._kept.append(data)
-            self._left -= len(data)
-
-    def contents(self) -> bytes:
-        """Return what was kept."""
-        return b"".join(self._kept)
-
-
-class Budget:
-    """Room that several file sinks share.
-
-    Attributes:
-        stop: called, on the loop, when the room is used up or a file cannot be written.
-        failure: why a file could not be written, with the file's path in it.
-    """
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._left = limit_bytes
-        self.stop: Callable[[], None] = _nothing
-        self.failure: OSError | None = None
-
-    def grant(self, wanted: int) -> int:
-        """Return how many of `wanted` bytes may be written; they are used up then."""
-        granted = min(wanted, self._left)
-        self._left -= granted
-        return granted
-
-
-class FileSink:
-    """Writes a stream to a file, as far as a shared budget goes."""
-
-    def __init__(self, path: Path, fd: int, budget: Budget) -> None:
-        self._path = path
-        self._fd = fd
-        self._budget = budget
-        self.overflowed = False
-
-    async def take(self, data: bytes) -> None:
-        """Write `data`, as far as there is room and the file takes it."""
-        granted = 0 if self._budget.failure else self._budget.grant(len(data))
-        if granted:
-            await trio.to_thread.run_sync(self._write, data[:granted])
-        self.overflowed = self.overflowed or granted < len(data)
-        if self.overflowed or self._budget.failure:
-            self._budget.stop()
-
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
-        except OSError as error:
-            self._budget.failure = OSError(error.errno, error.strerror, str(self._path))
 
 
 class OutputPipe:
@@ -180,7 +101,3 @@ class InputPipe:
     def stop(self) -> None:
         """End `pump` with whatever it has written."""
         self._writing.cancel()
-
-
-def _nothing() -> None:
-    """Stand in until somebody wants to know."""

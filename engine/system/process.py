@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import assert_never
 
 import trio
 
@@ -23,7 +22,16 @@ from engine.system import family, ledger, strays
 from engine.system.groups import end_group, signal_group
 from engine.system.identity import ProcessIdentity, identify
 from engine.system.nursery import open_flat_nursery
-from engine.system.pipes import Budget, FileSink, InputPipe, MemorySink, OutputPipe, Sink
+from engine.system.output import (
+    Budget,
+    MemorySink,
+    Output,
+    Sink,
+    ToMemory,
+    open_sinks,
+    remove_empty_files,
+)
+from engine.system.pipes import InputPipe, OutputPipe
 
 _log = logging.getLogger(f"pinata.{__name__}")
 
@@ -35,30 +43,6 @@ _KILL_LIMIT_S = 10.0
 _calls = itertools.count(1)
 # Kept, so that nobody warns about a program that is still running when its Popen is collected.
 _undying: list["subprocess.Popen[bytes]"] = []
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """Keep output in memory.
-
-    Attributes:
-        limit_bytes: of each stream, so much is kept from its start; the rest is read and dropped.
-    """
-
-    limit_bytes: int = 64 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class ToFiles:
-    """Write output to new files that only this user can read.
-
-    Attributes:
-        limit_bytes: for both together; a program that writes more is stopped.
-    """
-
-    stdout: Path
-    stderr: Path
-    limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +63,7 @@ class ProcessSpec:
     cwd: Path
     env: Mapping[str, str]
     stdin: bytes = b""
-    output: Captured | ToFiles = field(default_factory=Captured)
+    output: Output = field(default_factory=ToMemory)
     term_grace_s: float = 2.0
     mark: str | None = None
 
@@ -248,12 +232,12 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
     if spec.mark is not None:
         call = f"{os.getpid()}.{next(_calls)}"
         env |= {strays.MARK_VARIABLE: spec.mark, strays.CALL_VARIABLE: call}
-    budget, stdout, stderr = _open_sinks(spec.output, closing)
+    budget, stdout, stderr = open_sinks(spec.output, closing)
     with family.birth() as register:
         try:
             popen = _popen(spec, env)
         except LaunchError:
-            _remove_empty_files(spec.output)
+            remove_empty_files(spec.output)
             raise
         forget = register(popen.pid)
     try:
@@ -325,36 +309,6 @@ def _popen(spec: ProcessSpec, env: Mapping[str, str]) -> "subprocess.Popen[bytes
         raise LaunchError(os.fsdecode(spec.argv[0]), str(error)) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _open_sinks(output: Captured | ToFiles, closing: ExitStack) -> tuple[Budget, Sink, Sink]:
-    match output:
-        case Captured(limit_bytes=limit):
-            return Budget(0), MemorySink(limit), MemorySink(limit)
-        case ToFiles(limit_bytes=limit):
-            budget = Budget(limit)
-            return (
-                budget,
-                _open_file_sink(output.stdout, budget, closing),
-                _open_file_sink(output.stderr, budget, closing),
-            )
-        case _:
-            assert_never(output)
-
-
-def _open_file_sink(path: Path, budget: Budget, closing: ExitStack) -> FileSink:
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise ExternalError(f"cannot save output: {error.strerror}: {path}") from error
-    closing.callback(os.close, fd)
-    return FileSink(path, fd, budget)
-
-
-def _remove_empty_files(output: Captured | ToFiles) -> None:
-    if isinstance(output, ToFiles):
-        output.stdout.unlink()
-        output.stderr.unlink()
 
 
 def _open_pidfd(pid: int, closing: ExitStack) -> int | None:

@@ -12,7 +12,8 @@ from engine.core.quote import name_list
 from engine.core.setup import MANAGERS, NO_LOCKFILE, TELLING_FILES, Setup, SetupSource, detect_setup
 from engine.core.spec import RunSpec
 from engine.system.files import make_private_dir
-from engine.system.process import LaunchError, ProcessExit, ProcessSpec, ToFiles, run
+from engine.system.output import ToFiles
+from engine.system.process import LaunchError, ProcessExit, ProcessSpec, run
 from pinata.work.draft import Draft, Ending
 from pinata.work.workshop import Workshop, in_thread
 from worktrees.capture import capture

@@ -9,7 +9,8 @@ from pathlib import Path
 import trio
 
 from engine.system.identity import all_pids, read_stat
-from engine.system.process import Captured, ProcessSpec, ToFiles
+from engine.system.output import Output, ToMemory
+from engine.system.process import ProcessSpec
 
 ENV = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
 
@@ -29,12 +30,12 @@ def spec(
     *,
     cwd: Path = Path("/"),
     stdin: bytes = b"",
-    output: Captured | ToFiles | None = None,
+    output: Output | None = None,
     term_grace_s: float = 2.0,
     mark: str | None = None,
 ) -> ProcessSpec:
     """Return a spec with a small environment."""
-    return ProcessSpec(argv, cwd, ENV, stdin, output or Captured(), term_grace_s, mark)
+    return ProcessSpec(argv, cwd, ENV, stdin, output or ToMemory(), term_grace_s, mark)
 
 
 class Beacon:

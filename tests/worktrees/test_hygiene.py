@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.system.process import Captured, LaunchError
+from engine.system.output import ToMemory
+from engine.system.process import LaunchError
 from tests.support.repos import RUN, RepoBuilder
 from worktrees.discovery import discover
 from worktrees.hygiene import GitError, Repository, git, git_environment, git_to_file, run_git
@@ -64,7 +65,7 @@ async def test_a_folder_that_git_cannot_look_into_is_a_failure(
 
 async def test_an_answer_that_was_cut_is_a_failure(repo: RepoBuilder) -> None:
     with pytest.raises(GitError, match="wrote more than can be kept"):
-        await run_git("help", "-a", cwd=repo.root, env=repo.env, output=Captured(limit_bytes=10))
+        await run_git("help", "-a", cwd=repo.root, env=repo.env, output=ToMemory(limit_bytes=10))
 
 
 async def test_a_failure_names_the_command_and_what_git_said(repo: RepoBuilder) -> None:

@@ -5,7 +5,8 @@ import pytest
 import trio
 import trio.testing
 
-from engine.system.pipes import InputPipe, MemorySink, OutputPipe
+from engine.system.output import MemorySink
+from engine.system.pipes import InputPipe, OutputPipe
 
 Ends = tuple[int, int]
 

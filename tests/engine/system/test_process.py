@@ -11,7 +11,8 @@ import pytest
 from engine.core.errors import ExternalError
 from engine.system import process
 from engine.system.identity import ProcessIdentity, identify
-from engine.system.process import Captured, LaunchError, ProcessExit, ProcessSpec, ToFiles, run
+from engine.system.output import ToFiles, ToMemory
+from engine.system.process import LaunchError, ProcessExit, ProcessSpec, run
 from tests.support.programs import (
     ENV,
     is_running,
@@ -166,12 +167,12 @@ async def test_an_impossible_variable_name_is_a_failed_launch() -> None:
 
 
 async def test_captured_output_keeps_its_start_and_lets_the_program_finish() -> None:
-    ended = await run(spec(shell("yes | head -c 1000000; exit 5"), output=Captured(100)))
+    ended = await run(spec(shell("yes | head -c 1000000; exit 5"), output=ToMemory(100)))
     assert (ended.stdout, ended.overflowed, ended.code) == (b"y\n" * 50, True, 5)
 
 
 async def test_output_of_exactly_the_limit_is_not_too_long() -> None:
-    ended = await run(spec(shell("printf 12345"), output=Captured(5)))
+    ended = await run(spec(shell("printf 12345"), output=ToMemory(5)))
     assert (ended.stdout, ended.overflowed) == (b"12345", False)
 
 
@@ -213,7 +214,7 @@ async def test_a_log_that_cannot_be_written_stops_the_program(tmp_path: Path) ->
 async def test_much_output_does_not_grow_memory(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
-        ended = await run(spec(shell("yes | head -c 20000000"), output=Captured(1 << 10)))
+        ended = await run(spec(shell("yes | head -c 20000000"), output=ToMemory(1 << 10)))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
