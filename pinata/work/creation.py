@@ -3,7 +3,7 @@
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 import trio
@@ -25,6 +25,7 @@ from pinata.work.models import ChosenModel, choose_models
 from pinata.work.places import Places
 from pinata.work.run import Run
 from pinata.work.setup import resolve_setup, setup_notices
+from pinata.work.workshop import in_thread
 from worktrees import refs
 from worktrees.discovery import discover
 from worktrees.entries import check_entries
@@ -64,10 +65,11 @@ async def new_run(
     models = await choose_models(spec, used, started_in)
     await trio.to_thread.run_sync(files.make_private_dir, places.locks)
     folder = await trio.to_thread.run_sync(RunFolder.create, found.common_dir)
-    async with locks.claim(
-        places.run_lock(folder.run), what=f"run {folder.run}", holder=context.holder
-    ):
+    async with AsyncExitStack() as held:
         try:
+            lock = places.run_lock(folder.run)
+            what = f"run {folder.run}"
+            await held.enter_async_context(locks.claim(lock, what=what, holder=context.holder))
             start = await _start(found, spec, folder)
             setup = await resolve_setup(spec, found, start.base_tree, context.environment)
             fold = await trio.to_thread.run_sync(folds_case, found.root, ".git")
@@ -95,8 +97,9 @@ async def new_run(
                 ],
                 spec=encode_spec(spec),
             )
-            await trio.to_thread.run_sync(
-                lambda: files.replace_file(folder.run_file, encode_run(record), fault="run.record")
+            await in_thread(
+                lambda: files.replace_file(folder.run_file, encode_run(record), fault="run.record"),
+                "cannot save the record of the run",
             )
         except BaseException:
             with trio.CancelScope(shield=True):
@@ -166,7 +169,8 @@ def _passed_over(models: Mapping[TaskId, ChosenModel]) -> list[str]:
 
 async def _discard(repository: Repository, folder: RunFolder) -> None:
     """Remove what an unfinished creation made."""
-    await refs.delete_refs(
-        repository, await refs.list_refs(repository, refs.run_prefix(folder.run))
-    )
-    await trio.to_thread.run_sync(shutil.rmtree, folder.path)
+    try:
+        prefix = refs.run_prefix(folder.run)
+        await refs.delete_refs(repository, await refs.list_refs(repository, prefix))
+    finally:
+        await in_thread(lambda: shutil.rmtree(folder.path), "cannot remove an unfinished run")
