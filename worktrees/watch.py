@@ -6,6 +6,7 @@ branches, change the shared configuration or add a hook. So this is looked at be
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,12 +122,17 @@ def _rule_files(
     common = repo.common_dir
     folders = [common / "info", common / "hooks"]
     if hooks := settings.get("core.hookspath"):
-        folders.append(_expanded(repo, hooks[-1]))
+        folder = _expanded(repo, hooks[-1])
+        if folder.is_relative_to(repo.root):
+            folders.append(folder)
+        else:
+            # Below a folder from elsewhere may lie a whole disk.
+            yield from _entries(folder.glob("*"))
     if worktree is not None:
         folders.append(worktree.git_dir / "info")
         yield from (worktree.git_dir / name for name in _TIES)
     for folder in folders:
-        yield from sorted(path for path in folder.rglob("*") if not path.is_dir())
+        yield from _entries(folder.rglob("*"))
     yield common / "objects" / "info" / "alternates"
     yield common / "shallow"
     for name, default in _NAMED_FILES.items():
@@ -134,6 +140,10 @@ def _rule_files(
             yield _expanded(repo, settings[name][-1])
         elif home := _config_home(repo):
             yield home / "git" / default
+
+
+def _entries(found: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in found if not path.is_dir())
 
 
 def _config_home(repo: Repository) -> Path | None:
@@ -162,13 +172,17 @@ def _heads(repo: Repository) -> dict[str, str]:
 def _file_digest(path: Path) -> str | None:
     """Return a digest of a file's permission to run, and content or link target; None if absent."""
     try:
-        if path.is_symlink():
-            target = os.fsencode(path.readlink())
-            linked = path.read_bytes() if path.is_file() else b""
-            return _digest(b"link " + target + b"\0" + linked)
-        mode = path.stat().st_mode & 0o111
-        return _digest(f"{mode:o} ".encode() + path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        target = os.fsencode(path.readlink()) if path.is_symlink() else b""
+        mode = path.stat().st_mode
+        head = b"%o " % (mode & 0o111) + target + b"\0"
+        if not stat.S_ISREG(mode):
+            # Reading a pipe or a device, which an agent may have put there, might never end.
+            return _digest(head + b"%o" % stat.S_IFMT(mode))
+        with path.open("rb") as file:
+            return _digest(head + hashlib.file_digest(file, "sha256").digest())
+    except FileNotFoundError:
+        return _digest(os.fsencode(path.readlink())) if path.is_symlink() else None
+    except (NotADirectoryError, IsADirectoryError):
         return None
 
 

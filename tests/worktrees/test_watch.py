@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,14 @@ RULES: dict[str, tuple[Callable[[RepoBuilder, Workshop], object], str]] = {
     "exclude": (lambda _, shop: git_file(shop, "info/exclude", "x"), "info/exclude"),
     "attributes": (lambda _, shop: git_file(shop, "info/attributes", "x"), "info/attributes"),
     "hook": (lambda _, shop: git_file(shop, "hooks/pre-commit", "x"), "hooks/pre-commit"),
+    "pipe that nobody fills": (
+        lambda _, shop: os.mkfifo(shop.checkout.git_dir / "hooks" / "wait"),
+        "hooks/wait",
+    ),
+    "link to nothing": (
+        lambda _, shop: (shop.checkout.git_dir / "hooks" / "lost").symlink_to("nowhere"),
+        "hooks/lost",
+    ),
     "alternates": (
         lambda _, shop: git_file(shop, "objects/info/alternates", "x"),
         "objects/info/alternates",
