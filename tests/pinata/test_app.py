@@ -57,6 +57,7 @@ def test_status_loads_no_library_that_it_does_not_use(project: Project) -> None:
     assert loaded_by(project, "status") & HEAVY == set()
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 def test_version_loads_nothing_from_outside(project: Project) -> None:
     outside = HEAVY | {"trio", "pydantic", "filelock", "attr"}

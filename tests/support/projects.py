@@ -104,6 +104,8 @@ class Project:
     repo: RepoBuilder
     folder: Path
     recorder: Recorder = field(default_factory=Recorder)
+    # Off where a test starts so many programs that measuring each would take minutes.
+    is_covered: bool = True
 
     @classmethod
     def create(cls, folder: Path, files: dict[str, str | bytes] | None = None) -> Self:
@@ -160,11 +162,16 @@ class Project:
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the `pinata` command as a person does."""
-        command = [sys.executable, "-m", "pinata", *arguments]
+        return self.python("-m", "pinata", *arguments, env=env, cwd=cwd)
+
+    def python(
+        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a Python program in which `import pinata` finds this very checkout."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(
                 lambda: subprocess.run(
-                    command,
+                    [sys.executable, *arguments],
                     cwd=cwd or self.repo.root,
                     env=self.program_env | dict(env or {}),
                     stdin=subprocess.DEVNULL,
@@ -178,7 +185,8 @@ class Project:
     def program_env(self) -> dict[str, str]:
         """The environment in which `python -m pinata` finds this very checkout."""
         root = Path(__file__).resolve().parents[2]
-        kept = {k: v for k, v in os.environ.items() if k.startswith("COVERAGE_")}
+        names = [name for name in os.environ if name.startswith("COVERAGE_") and self.is_covered]
+        kept = {name: os.environ[name] for name in names}
         return self.env | kept | {"PYTHONPATH": str(root)}
 
     def write_job(self, job: Mapping[str, Any]) -> Path:
