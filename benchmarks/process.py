@@ -11,7 +11,7 @@ import trio
 
 from benchmarks.figure import Figure, medians_ms
 from checks.proof import CheckProof
-from checks.suite import run_suite
+from checks.suite import SuiteSpec, run_suite
 from engine.core.ids import CheckId
 from engine.core.spec import CheckSpec
 from engine.system.family import become_subreaper
@@ -56,11 +56,13 @@ async def _check(scratch: Path) -> Figure:
 
     async def check() -> None:
         result = await run_suite(
-            [("checks", spec)],
-            cwd=scratch,
-            env=_ENV,
-            log_dir=scratch / str(next(numbers)),
-            mark="benchmark/check",
+            SuiteSpec(
+                planned=[("checks", spec)],
+                cwd=scratch,
+                env=_ENV,
+                log_dir=scratch / str(next(numbers)),
+                mark="benchmark/check",
+            ),
             progress=_Silent(),
             collected=[],
         )

@@ -43,6 +43,25 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SuiteSpec:
+    """Checks to run, one after another, and where.
+
+    Attributes:
+        planned: each with the list that planned it; ids differ, since they name the logs.
+        cwd: where each check runs; absolute.
+        env: the whole environment of each check.
+        log_dir: this suite's own folder for logs; made if need be.
+        mark: see `ProcessSpec.mark`.
+    """
+
+    planned: Sequence[tuple[ListName, CheckSpec]]
+    cwd: Path
+    env: Mapping[str, str]
+    log_dir: Path
+    mark: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SuiteResult:
     """What a suite came to.
 
@@ -60,24 +79,13 @@ class SuiteResult:
         return not self.not_run and all(proof.passed for proof in self.proofs)
 
 
-async def run_suite(  # noqa: PLR0913  (what a check runs in, by name)
-    planned: Sequence[tuple[ListName, CheckSpec]],
-    *,
-    cwd: Path,
-    env: Mapping[str, str],
-    log_dir: Path,
-    mark: str | None,
-    progress: Progress,
-    collected: list[CheckProof],
+async def run_suite(
+    suite: SuiteSpec, *, progress: Progress, collected: list[CheckProof]
 ) -> SuiteResult:
     """Run the checks in order and stop at the first that does not pass.
 
     Args:
-        planned: ids differ, since they name the logs.
-        cwd: where each check runs; absolute.
-        env: the whole environment of each check.
-        log_dir: this suite's own folder for logs; made if need be.
-        mark: see `ProcessSpec.mark`.
+        suite: what to run, and where.
         progress: told before and after each check.
         collected: gets each proof as soon as there is one. When the caller is cancelled, it also
             gets that of the check that is being run then, with the reason `stopped`.
@@ -85,13 +93,13 @@ async def run_suite(  # noqa: PLR0913  (what a check runs in, by name)
     Raises:
         ExternalError: a log could not be written, so nothing is proved.
     """
-    await trio.to_thread.run_sync(make_private_dir, log_dir)
+    await trio.to_thread.run_sync(make_private_dir, suite.log_dir)
     proofs: list[CheckProof] = []
-    for position, (list_name, spec) in enumerate(planned):
+    for position, (list_name, spec) in enumerate(suite.planned):
         await progress.check_started(spec)
-        trial = _Trial(list_name, spec, cwd, log_dir / f"{spec.id}.out", log_dir / f"{spec.id}.err")
+        trial = _Trial(suite, list_name, spec)
         try:
-            proof = await trial.run(env, mark)
+            proof = await trial.run()
         except trio.Cancelled:
             collected.append(await trial.prove(STOPPED))
             raise
@@ -99,31 +107,29 @@ async def run_suite(  # noqa: PLR0913  (what a check runs in, by name)
         proofs.append(proof)
         await progress.check_ended(proof)
         if not proof.passed:
-            return SuiteResult(tuple(proofs), tuple(planned[position + 1 :]))
+            return SuiteResult(tuple(proofs), tuple(suite.planned[position + 1 :]))
     return SuiteResult(tuple(proofs), ())
 
 
 class _Trial:
     """One check being run."""
 
-    def __init__(
-        self, list_name: ListName, spec: CheckSpec, cwd: Path, stdout: Path, stderr: Path
-    ) -> None:
+    def __init__(self, suite: SuiteSpec, list_name: ListName, spec: CheckSpec) -> None:
+        self._suite = suite
         self._list_name = list_name
         self._spec = spec
-        self._cwd = cwd
-        self._stdout = stdout
-        self._stderr = stderr
+        self._stdout = suite.log_dir / f"{spec.id}.out"
+        self._stderr = suite.log_dir / f"{spec.id}.err"
         self._began = time.monotonic()
 
-    async def run(self, env: Mapping[str, str], mark: str | None) -> CheckProof:
+    async def run(self) -> CheckProof:
         """Run it under its own time limit."""
         process = ProcessSpec(
             argv=self._spec.argv,
-            cwd=self._cwd,
-            env=env,
+            cwd=self._suite.cwd,
+            env=self._suite.env,
             output=ToFiles(self._stdout, self._stderr, OUTPUT_LIMIT_BYTES),
-            mark=mark,
+            mark=self._suite.mark,
         )
         ended = None
         try:
@@ -146,7 +152,7 @@ class _Trial:
             id=self._spec.id,
             list=self._list_name,
             argv=self._spec.argv,
-            cwd=str(self._cwd),
+            cwd=str(self._suite.cwd),
             code=code,
             signal=None if by_signal is None else _signal_name(by_signal),
             reason=reason,

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from checks.proof import CheckProof
-from checks.suite import run_suite
+from checks.suite import SuiteSpec, run_suite
 from engine.core.changes import quote_path
 from engine.core.environment import child_environment
 from engine.core.errors import ConflictError
@@ -122,11 +122,13 @@ async def _verify(destination: _Destination, journal: Journal) -> Receipt:
     before = await measure(repository, scratch)
     collected: list[CheckProof] = []
     suite = await run_suite(
-        [("integratedChecks", check) for check in spec.integrated_checks],
-        cwd=repository.root,
-        env=child_environment(destination.context.environment, spec.config.pass_env),
-        log_dir=receipts.logs(id_),
-        mark=f"{stored.record.mark}/receipt-{id_}",
+        SuiteSpec(
+            planned=[("integratedChecks", check) for check in spec.integrated_checks],
+            cwd=repository.root,
+            env=child_environment(destination.context.environment, spec.config.pass_env),
+            log_dir=receipts.logs(id_),
+            mark=f"{stored.record.mark}/receipt-{id_}",
+        ),
         progress=_Nobody(),
         collected=collected,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checks.outcome import explain
 from checks.proof import CheckProof
-from checks.suite import SuiteResult, run_suite
+from checks.suite import SuiteSpec, run_suite
 from engine.core.events import CheckEnded, CheckStarted
 from engine.core.fingerprint import digest
 from engine.core.ids import AttemptId, CheckId
@@ -43,12 +43,14 @@ async def run_checks(
     """Run all planned checks of an attempt; return how it ends if one of them fails."""
     if not draft.planned:
         return None
-    result: SuiteResult = await run_suite(
-        draft.planned,
-        cwd=cwd,
-        env=workshop.environment,
-        log_dir=workshop.run.folder.checks_dir(draft.attempt),
-        mark=workshop.mark(draft.attempt),
+    result = await run_suite(
+        SuiteSpec(
+            planned=draft.planned,
+            cwd=cwd,
+            env=workshop.environment,
+            log_dir=workshop.run.folder.checks_dir(draft.attempt),
+            mark=workshop.mark(draft.attempt),
+        ),
         progress=_Announcer(draft.attempt, reporter),
         collected=draft.proofs,
     )

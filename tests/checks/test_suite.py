@@ -11,7 +11,7 @@ import trio
 
 from checks import suite
 from checks.proof import CheckProof, ListName, SavedLog
-from checks.suite import SuiteResult, run_suite
+from checks.suite import SuiteResult, SuiteSpec, run_suite
 from engine.core.environment import child_environment
 from engine.core.errors import ExternalError
 from engine.core.ids import CheckId
@@ -48,11 +48,7 @@ class Bench:
 
     async def run(self, planned: Planned, env: Mapping[str, str] = ENV) -> SuiteResult:
         return await run_suite(
-            planned,
-            cwd=self.cwd,
-            env=env,
-            log_dir=self.logs,
-            mark="token/fix@1",
+            SuiteSpec(planned, self.cwd, env, self.logs, "token/fix@1"),
             progress=self.heard,
             collected=self.collected,
         )
