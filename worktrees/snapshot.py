@@ -6,10 +6,10 @@ from pathlib import Path
 from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, RunId, TreeId
 from worktrees.contents import ContentTree, content_tree, private_index
-from worktrees.hygiene import Repository, git
+from worktrees.hygiene import Repository
 from worktrees.machine import in_thread, passed
 from worktrees.objects import ObjectStore, with_objects
-from worktrees.refs import base_ref, keep
+from worktrees.refs import base_ref, head, keep
 from worktrees.status import StatusReading, read_status
 
 _TRIES = 3
@@ -65,9 +65,7 @@ async def take_snapshot(
     if include_uncommitted:
         content = await _steady_content(repo, scratch)
     else:
-        found = await git(repo, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1))
-        head = CommitId(found.strip().decode("ascii")) or None
-        content = ContentTree(head, TreeId(""), (), (), (), ())
+        content = ContentTree(await head(repo), TreeId(""), (), (), (), ())
     if content.head is None:
         raise ConflictError(f"{repo.root} has no commit yet; make one, then call again")
     snapshot = await with_objects(repo, lambda store: _record(store, content, run))
@@ -78,13 +76,13 @@ async def take_snapshot(
 
 def _record(store: ObjectStore, content: ContentTree, run: RunId) -> Snapshot:
     assert content.head is not None
-    head, tree = content.head, content.tree
-    head_tree = store.commit_tree(head)
-    if tree in (head_tree, ""):
-        return Snapshot(head, head, head_tree, (), content.notes)
+    last, tree = content.head, content.tree
+    last_tree = store.commit_tree(last)
+    if tree in (last_tree, ""):
+        return Snapshot(last, last, last_tree, (), content.notes)
     # The time of HEAD, not of the clock: the same contents make the same commit.
-    commit = store.commit([head], tree, f"pinata: snapshot for {run}\n", store.commit_time_s(head))
-    return Snapshot(head, commit, tree, content.uncommitted, content.notes)
+    commit = store.commit([last], tree, f"pinata: snapshot for {run}\n", store.commit_time_s(last))
+    return Snapshot(last, commit, tree, content.uncommitted, content.notes)
 
 
 async def _steady_content(repo: Repository, scratch: Path) -> ContentTree:
