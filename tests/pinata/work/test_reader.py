@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from engine.core.events import AttemptSettled, CheckoutChanged, Event, UsageReported
 from engine.core.ids import AttemptId, TaskId
 from engine.records.event import Logged
+from pinata.work.context import OpenedRun
 from tests.support.projects import (
     PASS,
     Project,
@@ -219,6 +220,29 @@ async def test_change_is_told_of_a_reader_that_fails_too(
     answer = await project.run([scout("look")], {"look": [{"text": "I give up"}]})
     task = task_of(answer, "look")
     assert (task["status"], task["checkoutChanged"]) == ("failed", True)
+
+
+@dataclass(slots=True)
+class Spoiler(Listener):
+    """Puts a file where a run's conversations are to be kept."""
+
+    runs_folder: Path = field(default_factory=Path)
+
+    def run_opened(self, run: OpenedRun) -> None:
+        kept = self.runs_folder / run.id / "transcripts"
+        kept.rmdir()
+        kept.touch()
+
+
+async def test_change_is_told_of_a_reader_whose_conversation_cannot_be_kept(
+    project: Project, moments: Moments
+) -> None:
+    moments.before(2, "echo edited > a.txt")
+    project.recorder = Spoiler(runs_folder=project.repo.root / ".git" / "pinata")
+    answer = await project.run([scout("look")], READS)
+    task = task_of(answer, "look")
+    assert (task["status"], task["checkoutChanged"]) == ("failed", True)
+    assert "transcripts" in task["reason"]
 
 
 async def test_agent_does_not_wait_for_the_first_look(project: Project, moments: Moments) -> None:
