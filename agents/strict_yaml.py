@@ -52,7 +52,7 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(
         self,
         node: yaml.MappingNode,
-        deep: bool = False,  # noqa: ARG002, FBT001, FBT002 - PyYAML's own signature; values are always built whole
+        deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's own signature; values are always built whole
     ) -> dict[object, object]:
         seen: set[str] = set()
         for key, _ in node.value:

@@ -233,7 +233,7 @@ def survival(project: Project) -> str:
 )
 def test_run_that_cannot_be_carried_out_here_leaves_nothing(
     project: Project,
-    prepare: Any,  # noqa: ANN401 - a function of this module
+    prepare: Any,
     code: int,
     says: str,
 ) -> None:

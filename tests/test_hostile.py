@@ -43,7 +43,7 @@ def project(tmp_path: Path) -> Project:
     return Project.create(tmp_path, dict(FILES))
 
 
-def fix_job(project: Project, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+def fix_job(project: Project, **fields: Any) -> dict[str, Any]:
     turns = [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]
     return project.job([builder("fix", "a.txt", **fields)], {"fix": turns})
 

@@ -137,7 +137,7 @@ def _all_leave(folders: Folders, folder: bytes, leaving: Leaving) -> bool:
 
 def _names(folders: Folders, folder: bytes) -> list[bytes]:
     descriptor = folders.open(folder)
-    return [os.fsencode(name) for name in os.listdir(descriptor)]  # noqa: PTH208 (no path to it)
+    return [os.fsencode(name) for name in os.listdir(descriptor)]
 
 
 def _is_folder(folders: Folders, path: bytes) -> bool:

@@ -72,11 +72,11 @@ class ScriptedModel:
     @asynccontextmanager
     async def stream(
         self,
-        system: str,  # noqa: ARG002 - a script answers in the same way whatever it is told
-        messages: Sequence[Message],  # noqa: ARG002 - as above
-        tools: Sequence[ToolDeclaration],  # noqa: ARG002 - as above
+        system: str,
+        messages: Sequence[Message],
+        tools: Sequence[ToolDeclaration],
     ) -> AsyncIterator[AsyncIterator[AnswerPiece]]:
-        """Open the next turn's answer."""
+        """Open the next turn's answer; a script says the same whatever it is told."""
         number = self._next
         self._next += 1
         turn = self._turns[number] if number < len(self._turns) else Turn()

@@ -97,7 +97,7 @@ def adopted() -> list[ProcessStat]:
 
 def _child_pids() -> Iterator[int]:
     """Yield the numbers of all children, and maybe of others, with the least effort there is."""
-    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208  (after every call of a run)
+    for thread in os.listdir("/proc/self/task"):
         try:
             fd = os.open(f"/proc/self/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -75,8 +75,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 def all_pids() -> Iterator[int]:
     """Yield the numbers of the processes that exist now, dead but uncollected ones included."""
-    names = os.listdir("/proc")  # noqa: PTH208  (several times as fast, and needed often)
-    return (int(name) for name in names if name.isdigit())
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def identify(pid: int) -> ProcessIdentity | None:

@@ -45,7 +45,7 @@ class Attempts:
         self,
         attempt: AttemptId,
         stop: Stop,
-        reporter: Reporter,  # noqa: ARG002 - the port has it
+        reporter: Reporter,
     ) -> AttemptOutcome:
         """Save what a stopped attempt left behind; a result that it brought after all is in it."""
         draft = self._drafts.get(attempt)

@@ -34,7 +34,7 @@ def shell(command: str) -> Turn:
     return says("bash", command=command)
 
 
-def submits(status: str = "succeeded", **fields: Any) -> Turn:  # noqa: ANN401 - any JSON
+def submits(status: str = "succeeded", **fields: Any) -> Turn:
     """Return a turn that hands in a result."""
     result = {
         "status": status,
@@ -47,17 +47,17 @@ def submits(status: str = "succeeded", **fields: Any) -> Turn:  # noqa: ANN401 -
     return says("submit_result", **{**result, **fields})
 
 
-def reports(brief: str = "it is so", **fields: Any) -> Turn:  # noqa: ANN401 - any JSON
+def reports(brief: str = "it is so", **fields: Any) -> Turn:
     """Return a turn in which a reader hands in an answer."""
     return submits(brief=brief, **fields)
 
 
-def approves(**fields: Any) -> Turn:  # noqa: ANN401 - any JSON
+def approves(**fields: Any) -> Turn:
     """Return a turn in which a reviewer approves."""
     return submits(review={"verdict": "approve"}, **fields)
 
 
-def requests_changes(**fields: Any) -> Turn:  # noqa: ANN401 - any JSON
+def requests_changes(**fields: Any) -> Turn:
     """Return a turn in which a reviewer does not approve."""
     return submits(review={"verdict": "changes_requested"}, **fields)
 

@@ -4,18 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 from checks.proof import CheckProof
-from engine.core.changes import ABSENT_MODE, Change, ChangeStatus
+from engine.core.changes import ABSENT_MODE, FILE_MODE, Change, ChangeStatus
 from engine.core.ids import BlobId
 from engine.core.outcome import Status, Verdict
 from pinata.work.result import Artifact, Review, SavedResult, StoredChange
 
 ABSENT_BLOB = BlobId("0" * 40)
-FILE = "100644"
-PROGRAM = "100755"
-LINK = "120000"
 
 
-def saved(task: str, status: Status = Status.SUCCEEDED, **fields: Any) -> SavedResult:  # noqa: ANN401 - any field
+def saved(task: str, status: Status = Status.SUCCEEDED, **fields: Any) -> SavedResult:
     """Return the result of a first attempt that said one sentence."""
     result = SavedResult(task, "scout", 1, status, submission={"summary": f"{task} is done"})
     return replace(result, **fields)
@@ -24,7 +21,7 @@ def saved(task: str, status: Status = Status.SUCCEEDED, **fields: Any) -> SavedR
 def written(task: str, *paths: str, fingerprint: str | None = "f1") -> SavedResult:
     """Return the result of a builder that added `paths`."""
     changes = tuple(
-        StoredChange(path, ChangeStatus.ADDED, ABSENT_MODE, FILE, ABSENT_BLOB, "b" * 40)
+        StoredChange(path, ChangeStatus.ADDED, ABSENT_MODE, FILE_MODE, ABSENT_BLOB, "b" * 40)
         for path in paths
     )
     artifact = Artifact(
@@ -53,7 +50,7 @@ def proof(id_: str = "test", *, code: int = 0, reason: str | None = None) -> Che
     )
 
 
-def change(path: str, old: str | None, new: str | None, *, mode: str = FILE) -> Change:
+def change(path: str, old: str | None, new: str | None, *, mode: str = FILE_MODE) -> Change:
     """Return a change between two contents, named by one letter each; None where it is absent."""
     status = ChangeStatus.MODIFIED
     if old is None:
@@ -63,7 +60,7 @@ def change(path: str, old: str | None, new: str | None, *, mode: str = FILE) -> 
     return Change(
         path=path.encode(),
         status=status,
-        old_mode=ABSENT_MODE if old is None else FILE,
+        old_mode=ABSENT_MODE if old is None else FILE_MODE,
         new_mode=ABSENT_MODE if new is None else mode,
         old_blob=ABSENT_BLOB if old is None else BlobId(old * 40),
         new_blob=ABSENT_BLOB if new is None else BlobId(new * 40),

@@ -216,11 +216,11 @@ async def test_neither_descriptors_nor_busy_threads_are_left(beacon: Beacon) -> 
             nursery.cancel_scope.cancel()
 
     await use_every_way_out()
-    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208  (numbers, not files)
+    before = sorted(os.listdir("/proc/self/fd"))
     threads = threading.active_count()
     for _ in range(3):
         await use_every_way_out()
-    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208  (as above)
+    assert sorted(os.listdir("/proc/self/fd")) == before
     assert threading.active_count() <= threads
     assert trio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
 

@@ -47,7 +47,7 @@ HOSTILE = "\x1b[2Ja\r\nb\x07\u202ec\x9b1m\ud800\x00"
 FAILED = AttemptOutcome(Status.FAILED, "no\nluck")
 
 
-def summary(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+def summary(**fields: Any) -> dict[str, Any]:
     return {"id": "fix", "agent": "builder", "status": "succeeded", "summary": "done"} | fields
 
 

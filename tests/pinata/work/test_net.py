@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.core.changes import ChangeStatus
+from engine.core.changes import EXECUTABLE_MODE, SYMLINK_MODE, ChangeStatus
 from engine.core.ids import TaskId
 from pinata.work.net import BrokenSequenceError, net_changes
-from tests.support.results import LINK, PROGRAM, change
+from tests.support.results import change
 
 ONE, TWO = TaskId("one"), TaskId("two")
 
@@ -37,7 +37,7 @@ def test_file_removed_and_added_anew_is_modified() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "status"),
-    [(PROGRAM, ChangeStatus.MODIFIED), (LINK, ChangeStatus.TYPE_CHANGED)],
+    [(EXECUTABLE_MODE, ChangeStatus.MODIFIED), (SYMLINK_MODE, ChangeStatus.TYPE_CHANGED)],
     ids=["executable", "link"],
 )
 def test_kind_of_the_joined_change_is_that_of_its_two_ends(mode: str, status: ChangeStatus) -> None:
