@@ -1,6 +1,7 @@
 """Reads a saved conversation back for people: its last part, short, and safe on any terminal."""
 
 import json
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from engine.core.errors import CorruptionError
 
 EXCERPT_CHARS = 6_000
 _MESSAGE_CHARS = 1_200
+# Control characters, and halves of surrogate pairs.
+_ACTING = frozenset({"Cc", "Cs"})
 _BIDI_CONTROLS = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
@@ -108,11 +111,8 @@ def escape(text: str) -> str:
 
 
 def _is_harmless(character: str) -> bool:
-    code = ord(character)
-    is_control = code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code <= 0xDFFF  # noqa: PLR2004 - C0, DEL and C1, and halves of surrogate pairs
-    return not is_control and character not in _BIDI_CONTROLS
+    return unicodedata.category(character) not in _ACTING and character not in _BIDI_CONTROLS
 
 
 def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004 - what two digits can say
+    return character.encode("unicode_escape").decode("ascii")

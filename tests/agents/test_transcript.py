@@ -92,7 +92,7 @@ def test_no_room_for_even_a_mark_gives_nothing() -> None:
     ("text", "shown"),
     [
         ("plain\n\ttext ü \U0001f600", "plain\n\ttext ü \U0001f600"),
-        ("\x1b[2J\x07\r", "\\x1b[2J\\x07\\x0d"),
+        ("\x1b[2J\x07\r", "\\x1b[2J\\x07\\r"),
         ("\x9b31m\x7f", "\\x9b31m\\x7f"),
         ("a\u202eb\u2066", "a\\u202eb\\u2066"),
         ("\ud800", "\\ud800"),
