@@ -54,6 +54,7 @@ _INCOMPLETE = re.compile(rb"could not open directory|^Ignoring path ", re.MULTIL
 
 _STDERR_TAIL_BYTES = 2000
 _SHOWN_WORDS = 4
+_SHOWN_STDERR_CHARS = 300
 # A listing of paths grows with the repository; a patch goes to a file and is bounded by the disk.
 _OUTPUT = ToMemory(limit_bytes=1 << 30)
 _FILE_LIMIT_BYTES = 1 << 40
@@ -107,7 +108,16 @@ class GitError(ExternalError):
         while self.command[at : at + 1] == ("-c",):
             at += 2
         shown = " ".join(_as_text(part) for part in self.command[at : at + _SHOWN_WORDS])
-        super().__init__(f"git {shown} {ended}: {self.stderr or 'it gave no reason'}")
+        super().__init__(f"git {shown} {ended}: {_one_line(stderr) or 'it gave no reason'}")
+
+
+def _one_line(stderr: bytes) -> str:
+    """Return what Git said as one line, of a long one the beginning and the end."""
+    lines = (line.strip() for line in stderr.decode("utf-8", "backslashreplace").splitlines())
+    text = "; ".join(line for line in lines if line)
+    if len(text) <= 2 * _SHOWN_STDERR_CHARS:
+        return text
+    return f"{text[:_SHOWN_STDERR_CHARS]} … {text[-_SHOWN_STDERR_CHARS:]}"
 
 
 def _as_text(part: str | bytes) -> str:

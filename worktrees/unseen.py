@@ -93,7 +93,7 @@ def git_names(root: Path, skipped: Iterable[bytes]) -> tuple[bytes, ...]:
     top = os.fsencode(root)
     while waiting:
         folder = waiting.pop()
-        with os.scandir(os.path.join(top, folder)) as entries:  # noqa: PTH118 (bytes)
+        with os.scandir(top + b"/" + folder) as entries:
             for entry in entries:
                 if entry.name == b".git":
                     if folder:
@@ -118,7 +118,7 @@ def _digests(root: Path, paths: Sequence[bytes]) -> dict[bytes, str]:
     for path in paths:
         digest = hashlib.sha256()
         count = 0
-        for facts in _facts(os.path.join(os.fsencode(root), path.rstrip(b"/"))):  # noqa: PTH118
+        for facts in _facts(os.fsencode(root / os.fsdecode(path))):
             digest.update(facts)
             count += 1
         if count:
@@ -133,7 +133,7 @@ def _facts(top: bytes) -> Iterator[bytes]:
         path = waiting.pop()
         try:
             known = os.lstat(path)
-            inside = sorted(os.listdir(path), reverse=True) if _is_folder(known) else []  # noqa: PTH208
+            inside = _names(path) if _is_folder(known) else []
         except FileNotFoundError:
             continue
         if not _is_folder(known):
@@ -143,7 +143,12 @@ def _facts(top: bytes) -> Iterator[bytes]:
             yield b"%b/\0" % path
         else:
             yield b""
-        waiting += [os.path.join(path, name) for name in inside]  # noqa: PTH118 (bytes)
+        waiting += [path + b"/" + name for name in inside]
+
+
+def _names(folder: bytes) -> list[bytes]:
+    with os.scandir(folder) as entries:
+        return sorted((entry.name for entry in entries), reverse=True)
 
 
 def _is_folder(facts: os.stat_result) -> bool:

@@ -25,7 +25,7 @@ _UNFINISHED = {
     "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
 }
-_SETTINGS = r"^(core\.ignorecase|extensions\.partialclone)$"
+_SETTINGS = r"^(core\.ignorecase|extensions\.partialclone|remote\..*\.promisor)$"
 _TRUE = ("", "true", "yes", "on", "1")
 _ORDINARY = (b"H 100", b"H 120")
 
@@ -113,7 +113,7 @@ async def examine(repo: Repository) -> Verdict:
             f"builders see the same part of a sparse checkout; outside of it {facts.absent:,} "
             "paths stay as they are committed"
         )
-    if "extensions.partialclone" in settings:
+    if any(name != "core.ignorecase" for name in settings):
         notices.append(
             "this is a partial clone and nothing is fetched: a builder that needs a missing "
             "object fails"

@@ -74,6 +74,29 @@ async def test_a_failure_names_the_command_and_what_git_said(repo: RepoBuilder) 
     assert (e.value.command, e.value.code) == (("cat-file", "-p", b"nothing"), 128)
 
 
+async def test_a_long_complaint_becomes_one_line_with_both_ends(
+    repo: RepoBuilder, tmp_path: Path
+) -> None:
+    lines = "; ".join(f"echo line {number} >&2" for number in range(100, 300))
+    env = stand_in(tmp_path / "bin", f"{lines}; exit 1")
+    place = Repository(repo.root, repo.root / ".git", repo.root / ".git", env)
+    with pytest.raises(GitError, match=r"with 1: line 100; line 101; .* … .*; line 299$") as e:
+        await git(place, "-c", "a.b=c", "status")
+    assert str(e.value).startswith("git status exited")
+    assert "\n" not in str(e.value)
+
+
+async def test_what_no_tree_may_hold_is_a_failure_and_not_left_out(repo: RepoBuilder) -> None:
+    repo.write(".GIT/x", "x")
+    with pytest.raises(GitError, match=r"left something out: Ignoring path \.GIT/x"):
+        await git(
+            await repo.discovered(),
+            *("update-index", "--add", "-z", "--stdin"),
+            index=repo.home / "index",
+            stdin=b".GIT/x\0",
+        )
+
+
 async def test_git_ended_by_a_signal_is_said_so(repo: RepoBuilder, tmp_path: Path) -> None:
     env = stand_in(tmp_path / "bin", "kill -9 $$")
     place = Repository(repo.root, repo.root / ".git", repo.root / ".git", env)
