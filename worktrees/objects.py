@@ -15,7 +15,7 @@ from pygit2.enums import ConfigLevel, ObjectType, RepositoryOpenFlag
 
 from engine.core.changes import quote_path
 from engine.core.errors import ConflictError, CorruptionError, ExternalError
-from engine.core.ids import BlobId, CommitId, TreeId
+from engine.core.ids import CommitId, TreeId
 from worktrees.hygiene import Repository
 from worktrees.machine import in_thread
 
@@ -225,11 +225,6 @@ async def with_objects(repo: Repository, use: Callable[[ObjectStore], Answer]) -
         return await in_thread(lambda: use(ObjectStore(repo)))
     except pygit2.GitError as error:
         raise ExternalError(f"the objects of {repo.root} cannot be used: {error}") from error
-
-
-async def read_blob(repo: Repository, blob: BlobId) -> bytes:
-    """Return the content of a blob as it is stored, which is not always as it is checked out."""
-    return await with_objects(repo, lambda store: store.read(blob, ObjectType.BLOB))
 
 
 async def read_commit_tree(repo: Repository, commit: CommitId) -> TreeId:

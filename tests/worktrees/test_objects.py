@@ -2,7 +2,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from engine.core.errors import ConflictError, CorruptionError
-from engine.core.ids import BlobId, CommitId, TreeId
+from engine.core.ids import CommitId, TreeId
 from tests.support.repos import RepoBuilder
 from worktrees.hygiene import Repository
 from worktrees.objects import (
@@ -10,7 +10,6 @@ from worktrees.objects import (
     PathOccupiedError,
     TreeEntry,
     commit_tree,
-    read_blob,
     read_commit_tree,
     read_entries,
     with_objects,
@@ -28,9 +27,7 @@ async def test_objects_are_read_by_id(repo: RepoBuilder) -> None:
     found = await repo.discovered()
     head = CommitId(repo.ask("rev-parse", "HEAD"))
     tree = TreeId(repo.ask("rev-parse", "HEAD^{tree}"))
-    blob = BlobId(repo.ask("rev-parse", "HEAD:kept.txt"))
     assert await read_commit_tree(found, head) == tree
-    assert await read_blob(found, blob) == b"kept\n"
     assert await read_entries(found, tree, [b"folder", b"folder/inner.txt", b"kept.txt/x"]) == {
         b"folder": TreeEntry("040000", repo.ask("rev-parse", "HEAD:folder")),
         b"folder/inner.txt": TreeEntry("100644", repo.ask("rev-parse", "HEAD:folder/inner.txt")),
@@ -41,16 +38,16 @@ async def test_objects_are_read_by_id(repo: RepoBuilder) -> None:
 async def test_a_missing_object_and_one_of_another_type_are_damage(repo: RepoBuilder) -> None:
     found = await repo.discovered()
     with pytest.raises(CorruptionError, match="1111"):
-        await read_blob(found, BlobId("1" * 40))
-    with pytest.raises(CorruptionError, match="not a blob"):
-        await read_blob(found, BlobId(repo.ask("rev-parse", "HEAD")))
+        await read_commit_tree(found, CommitId("1" * 40))
+    with pytest.raises(CorruptionError, match="not a commit"):
+        await read_commit_tree(found, CommitId(repo.ask("rev-parse", "HEAD:kept.txt")))
 
 
 async def test_a_repository_that_cannot_be_opened_is_refused(repo: RepoBuilder) -> None:
     found = await repo.discovered()
     nowhere = Repository(found.root, found.git_dir, found.root / "nowhere", found.env)
     with pytest.raises(ConflictError, match="not supported"):
-        await read_blob(nowhere, BlobId("1" * 40))
+        await read_commit_tree(nowhere, CommitId("1" * 40))
 
 
 async def test_a_commit_depends_on_its_input_alone(repo: RepoBuilder) -> None:
