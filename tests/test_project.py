@@ -121,6 +121,11 @@ def test_every_exemption_names_its_rule_and_its_reason() -> None:
     assert bare == []
 
 
+def test_every_logger_hangs_below_pinata() -> None:
+    named_alike = '_log = logging.getLogger(f"pinata.{__name__}")'
+    assert lines_where(lambda line: "getLogger(" in line and line != named_alike, SOURCES) == []
+
+
 def test_no_module_is_longer_than_can_be_read_at_once() -> None:
     lengths = {name_of(path): len(text_of(path).splitlines()) for path in SOURCES}
     assert {name: count for name, count in lengths.items() if count > LONGEST_MODULE} == {}
@@ -221,6 +226,14 @@ def test_dependencies_are_exactly_what_the_parts_import() -> None:
     providers = packages_distributions()
     used = {_normal(providers[name][0]) for name in foreign}
     assert used - {"pydantic-core"} == _dependencies()  # pydantic brings its core along
+
+
+def test_tests_import_only_what_is_installed_for_them() -> None:
+    imported = {name.partition(".")[0] for path in TESTS for name in _imports(path)}
+    foreign = imported - set(sys.stdlib_module_names) - PARTS - {"tests", "benchmarks"}
+    providers = packages_distributions()
+    used = {_normal(providers[name][0]) for name in foreign}
+    assert used - _dependencies() - _development_dependencies() == set()
 
 
 def _imports(path: Path) -> Iterator[str]:
