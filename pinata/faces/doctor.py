@@ -13,8 +13,8 @@ from pinata.work.context import Context
 from pinata.work.places import Places
 from worktrees.contents import notes_about
 from worktrees.discovery import discover
+from worktrees.examination import examine as examine_checkout
 from worktrees.hygiene import Repository
-from worktrees.verdict import examine as examine_checkout
 
 
 async def examine(context: Context) -> dict[str, Any]:
@@ -33,12 +33,12 @@ async def examine(context: Context) -> dict[str, Any]:
 
 async def _writers(repository: Repository) -> list[dict[str, Any]]:
     try:
-        verdict = await examine_checkout(repository)
+        found = await examine_checkout(repository)
         noted = await notes_about(repository, Path(tempfile.gettempdir()))
     except PinataError as error:
         return [_finding("builders", error)]
     ready = _finding("builders", "can start from this checkout")
-    return [ready, *(_finding("notice", each) for each in (*verdict.notices, *noted))]
+    return [ready, *(_finding("notice", each) for each in (*found.notices, *noted))]
 
 
 async def _places(context: Context, repository: Repository) -> list[dict[str, Any]]:

@@ -29,9 +29,9 @@ from pinata.work.workshop import in_thread
 from worktrees import refs
 from worktrees.discovery import discover
 from worktrees.entries import check_entries
+from worktrees.examination import examine
 from worktrees.hygiene import Repository
 from worktrees.snapshot import take_snapshot
-from worktrees.verdict import examine
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ async def _check_checkout(repository: Repository, spec: RunSpec) -> tuple[str, .
     owned = [(task.id, task.ownership) for task in spec.tasks if task.kind is Kind.WRITER]
     if not owned:
         return ()
-    verdict = await examine(repository)
-    return (*verdict.notices, *await check_entries(repository, verdict.submodules, owned))
+    found = await examine(repository)
+    return (*found.notices, *await check_entries(repository, verdict.submodules, owned))
 
 
 async def _start(repository: Repository, spec: RunSpec, folder: RunFolder) -> _Start:

@@ -53,7 +53,7 @@ class MistakenCaseError(ConflictError):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Examination:
     """What is worth knowing about a checkout that builders can start from.
 
     Attributes:
@@ -80,7 +80,7 @@ class _IndexFacts:
     absent: int
 
 
-async def examine(repo: Repository) -> Verdict:
+async def examine(repo: Repository) -> Examination:
     """Return what there is to know before a builder starts from the working tree of `repo`.
 
     Raises:
@@ -123,7 +123,7 @@ async def examine(repo: Repository) -> Verdict:
             "edits of these paths are left out, since they are marked as assumed unchanged or "
             f"to be skipped: {shown_paths(hidden)}"
         )
-    return Verdict(facts.submodules, tuple(notices))
+    return Examination(facts.submodules, tuple(notices))
 
 
 def _index_facts(root: Path, listing: bytes) -> _IndexFacts:

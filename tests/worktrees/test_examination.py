@@ -5,15 +5,15 @@ import pytest
 from engine.core.errors import ConflictError
 from tests.support.repos import RepoBuilder
 from tests.worktrees.test_discovery import leave_conflict
+from worktrees.examination import Examination, MistakenCaseError, UnfinishedOperationError, examine
 from worktrees.refusal import UnmergedPathsError
-from worktrees.verdict import MistakenCaseError, UnfinishedOperationError, Verdict, examine
 
 
-async def verdict_on(repo: RepoBuilder) -> Verdict:
+async def examined(repo: RepoBuilder) -> Examination:
     before = repo.facts()
-    verdict = await examine(await repo.discovered())
+    found = await examine(await repo.discovered())
     assert repo.facts() == before
-    return verdict
+    return found
 
 
 async def test_an_ordinary_checkout_needs_no_notice(repo: RepoBuilder) -> None:
@@ -21,7 +21,7 @@ async def test_an_ordinary_checkout_needs_no_notice(repo: RepoBuilder) -> None:
     (repo.root / "deleted.txt").unlink()
     (repo.root / "link").symlink_to("kept.txt")
     repo.git("add", "link")
-    assert await verdict_on(repo) == Verdict((), ())
+    assert await examined(repo) == Examination((), ())
 
 
 async def test_a_branch_without_a_commit_is_refused(repo: RepoBuilder) -> None:
@@ -58,7 +58,7 @@ async def test_what_is_in_progress_is_refused_by_name(
 
 async def test_a_bisection_is_not_in_the_way(repo: RepoBuilder) -> None:
     repo.git("bisect", "start")
-    assert await verdict_on(repo) == Verdict((), ())
+    assert await examined(repo) == Examination((), ())
 
 
 @pytest.mark.parametrize("spelling", ["true", "yes", "1"])
@@ -67,7 +67,7 @@ async def test_a_false_claim_about_capitals_is_refused(repo: RepoBuilder, spelli
     with pytest.raises(MistakenCaseError, match=r"run: git config core\.ignoreCase false"):
         await examine(await repo.discovered())
     repo.git("config", "core.ignoreCase", "false")
-    assert await verdict_on(repo) == Verdict((), ())
+    assert await examined(repo) == Examination((), ())
 
 
 async def test_a_setting_without_a_value_is_true(repo: RepoBuilder) -> None:
@@ -83,10 +83,10 @@ async def test_edits_behind_a_flag_are_named_and_mere_flags_are_not(
 ) -> None:
     repo.git("update-index", flag, "edited.txt", "kept.txt", "folder/inner.txt")
     (repo.root / "kept.txt").touch()
-    assert (await verdict_on(repo)).notices == ()
+    assert (await examined(repo)).notices == ()
     repo.write("edited.txt", "behind a flag\n")
     (repo.root / "folder/inner.txt").chmod(0o755)
-    (notice,) = (await verdict_on(repo)).notices
+    (notice,) = (await examined(repo)).notices
     assert notice.endswith("to be skipped: edited.txt, folder/inner.txt")
 
 
@@ -97,9 +97,9 @@ async def test_submodules_sparse_paths_and_partial_clones_are_noticed(repo: Repo
     (repo.root / "deleted.txt").unlink()
     repo.git("config", "core.repositoryFormatVersion", "1")
     repo.git("config", "extensions.partialClone", "origin")
-    verdict = await verdict_on(repo)
-    assert verdict.submodules == (b"lib",)
-    lib, sparse, partial = verdict.notices
+    found = await examined(repo)
+    assert found.submodules == (b"lib",)
+    lib, sparse, partial = found.notices
     assert lib.endswith("empty folders: lib")
     assert "outside of it 1 paths stay as they are committed" in sparse
     assert "partial clone" in partial
