@@ -138,7 +138,7 @@ async def _check_checkout(repository: Repository, spec: RunSpec) -> tuple[str, .
     if not owned:
         return ()
     found = await examine(repository)
-    return (*found.notices, *await check_entries(repository, verdict.submodules, owned))
+    return (*found.notices, *await check_entries(repository, found.submodules, owned))
 
 
 async def _start(repository: Repository, spec: RunSpec, folder: RunFolder) -> _Start:
