@@ -13,7 +13,7 @@ from typing import TypeVar
 import pygit2
 from pygit2.enums import ConfigLevel, ObjectType, RepositoryOpenFlag
 
-from engine.core.changes import quote_path
+from engine.core.changes import GITLINK_MODE, quote_path
 from engine.core.errors import ConflictError, CorruptionError, ExternalError
 from engine.core.ids import CommitId, TreeId
 from worktrees.hygiene import Repository
@@ -27,6 +27,7 @@ for _level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL, ConfigLe
     pygit2.settings.search_path[_level] = ""
 
 _COMMITTED_AT = re.compile(rb"\ncommitter [^\n]* (\d+) [+-]\d{4}\n")
+_FIRST_PARENT = re.compile(rb"\A[^\n]*\nparent ([0-9a-f]+)\n")
 # Old repositories hold modes that Git reads as one of these two.
 _CANONICAL = {b"100664": "100644", b"100640": "100644", b"100600": "100644", b"100775": "100755"}
 _TREE_MODE = "040000"
@@ -114,6 +115,29 @@ class ObjectStore:
         except (KeyError, ValueError) as error:
             raise UnreadableObjectError(object_id, str(error)) from error
         return self.commit_tree(object_id) if found == ObjectType.COMMIT else object_id
+
+    def check_whole(self, commit: str) -> None:
+        """Make sure that a commit is there with all that it has beyond its first parent.
+
+        Raises:
+            UnreadableObjectError: names the first object that is missing.
+        """
+        found = _FIRST_PARENT.search(self.read(commit, ObjectType.COMMIT))
+        before = self.tree(self.commit_tree(found[1].decode("ascii"))) if found else {}
+        self._check_entries(self.tree(self.commit_tree(commit)), before)
+
+    def _check_entries(
+        self, entries: Mapping[bytes, TreeEntry], before: Mapping[bytes, TreeEntry]
+    ) -> None:
+        for name, entry in entries.items():
+            old = before.get(name)
+            if entry == old or entry.mode == GITLINK_MODE:
+                continue
+            if entry.is_folder:
+                inside = self.tree(old.object_id) if old is not None and old.is_folder else {}
+                self._check_entries(self.tree(entry.object_id), inside)
+            elif entry.object_id not in self._repo:
+                raise UnreadableObjectError(entry.object_id, "it is missing")
 
     def commit_time_s(self, commit: str) -> int:
         """Return when a commit was made, in seconds since 1970."""
@@ -241,6 +265,15 @@ async def read_entries(
         return {path: store.find(tree, path) for path in paths}
 
     return await with_objects(repo, look_up)
+
+
+async def is_whole(repo: Repository, commit: CommitId) -> bool:
+    """Return whether a commit is there with all that it has beyond its first parent."""
+    try:
+        await with_objects(repo, lambda store: store.check_whole(commit))
+    except UnreadableObjectError:
+        return False
+    return True
 
 
 async def commit_tree(

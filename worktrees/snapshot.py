@@ -5,11 +5,12 @@ from pathlib import Path
 
 from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, RunId, TreeId
+from worktrees.collection import keep_whole
 from worktrees.contents import ContentTree, content_tree, private_index
 from worktrees.hygiene import Repository
 from worktrees.machine import in_thread, passed
 from worktrees.objects import ObjectStore, with_objects
-from worktrees.refs import base_ref, head, keep
+from worktrees.refs import base_ref, head
 from worktrees.status import StatusReading, read_status
 
 _TRIES = 3
@@ -61,6 +62,7 @@ async def take_snapshot(
         UnmergedPathsError: the index holds unmerged paths.
         ConflictError: there is no commit yet, or the checkout does not hold still.
         RefMovedError: the run has another base already.
+        CollectedError: a garbage collection deleted what had just been written.
     """
     if include_uncommitted:
         content = await _steady_content(repo, scratch)
@@ -70,7 +72,7 @@ async def take_snapshot(
         raise ConflictError(f"{repo.root} has no commit yet; make one, then call again")
     snapshot = await with_objects(repo, lambda store: _record(store, content, run))
     passed("snapshot.recorded")
-    await keep(repo, base_ref(run), snapshot.commit)
+    await keep_whole(repo, base_ref(run), snapshot.commit)
     return snapshot
 
 

@@ -6,6 +6,7 @@ import trio
 
 from engine.core.ids import AttemptId, CommitId, RunId
 from worktrees import refs
+from worktrees.collection import keep_whole
 from worktrees.hygiene import Repository
 
 
@@ -33,7 +34,7 @@ class Keeper:
         Raises:
             RefMovedError: the attempt has a ref already.
         """
-        await self._move(attempt, commit, "absent")
+        await self._move(attempt, commit, None)
 
     async def keep_result(self, attempt: AttemptId, commit: CommitId, before: CommitId) -> None:
         """Keep what an attempt came to, instead of `before`, which is its parent.
@@ -43,10 +44,10 @@ class Keeper:
         """
         await self._move(attempt, commit, before)
 
-    async def _move(self, attempt: AttemptId, commit: CommitId, expect: str) -> None:
+    async def _move(self, attempt: AttemptId, commit: CommitId, expect: CommitId | None) -> None:
         ref = refs.task_ref(self.run, attempt.task, attempt.number)
         async with self._lock:
-            await refs.keep(self.repository, ref, commit, expect)
+            await keep_whole(self.repository, ref, commit, expect)
             self._known[ref] = commit
 
     async def moved_by_others(self) -> tuple[str, ...]:
