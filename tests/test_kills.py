@@ -4,6 +4,7 @@ A recording run lists the crash points that a scenario passes; then the scenario
 for each of them and killed there, so a new durable step is tested without touching this file.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.store import RunFolder
 from engine.system.identity import identify, is_alive
+from engine.system.ledger import read_ledger
 from tests.support.projects import (
     PASS,
     Project,
@@ -29,7 +32,11 @@ from tests.support.projects import (
 pytestmark = pytest.mark.slow
 
 KILLED = -9
-AT_ONCE = 4
+REFUSED = 4
+UNSETTLED = ("queued", "running")
+# Each part is a test of its own, so that none of them takes minutes.
+PARTS = range(4)
+AT_ONCE = 2
 # Leaves its group and its parent, keeps its environment, and would outlive everybody.
 DAEMON = "setsid sh -c 'sleep 600 & exec sleep 600' > /dev/null 2>&1 &"
 FILES: dict[str, str | bytes] = {"a.txt": "one\n", "b.txt": "b\n", "gone.txt": "gone\n"}
@@ -39,7 +46,9 @@ Point = tuple[str, int]
 
 
 def new_project(folder: Path) -> Project:
+    folder.mkdir(exist_ok=True)
     project = Project.create(folder, dict(FILES))
+    project.is_covered = False
     project.repo.write("b.txt", "not committed\n")
     project.repo.write("staged.txt", "staged\n")
     project.repo.git("add", "staged.txt")
@@ -59,9 +68,16 @@ def job_file(project: Project) -> Path:
     return project.write_job(job)
 
 
+def finished_run(project: Project) -> str:
+    """Return the id of a run that is ready to be integrated."""
+    done = project.pinata("run", str(job_file(project)))
+    assert done.returncode == 0, done.stderr
+    return project.runs[0]
+
+
 def recorded(project: Project, *arguments: str) -> list[Point]:
     """Run a command to its end and return the crash points that it passes, with their counts."""
-    names = project.folder / "points.txt"
+    names = project.folder / f"points-of-{arguments[0]}.txt"
     done = project.pinata(*arguments, env={"PINATA_FAULTS": f"record:{names}"})
     assert done.returncode == 0, done.stderr
     seen: Counter[str] = Counter()
@@ -79,21 +95,23 @@ def killed_at(project: Project, point: Point, *arguments: str) -> None:
     assert done.returncode == KILLED, (point, done.returncode, done.stdout, done.stderr)
 
 
-def for_each(points: list[Point], tmp_path: Path, scenario: Callable[[Path, Point], None]) -> None:
-    """Repeat a scenario once for each point, a few at a time, and fail with all that failed."""
+def for_each(
+    points: list[Point], folder: Path, new_scenario: Callable[[Path], Callable[[Point], None]]
+) -> None:
+    """Play a scenario at each point, on a few projects side by side; fail with all that failed."""
 
-    def attempt(numbered: tuple[int, Point]) -> str | None:
-        number, point = numbered
-        folder = tmp_path / f"at-{number}"
-        folder.mkdir()
-        try:
-            scenario(folder, point)
-        except AssertionError as error:
-            return f"{point}: {error}"
-        return None
+    def play(number: int) -> list[str]:
+        scenario = new_scenario(folder / f"project-{number}")
+        faults = []
+        for point in points[number::AT_ONCE]:
+            try:
+                scenario(point)
+            except AssertionError as error:
+                faults.append(f"{point}: {error}")
+        return faults
 
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        faults = [fault for fault in threads.map(attempt, enumerate(points)) if fault]
+        faults = [fault for found in threads.map(play, range(AT_ONCE)) for fault in found]
     assert faults == []
 
 
@@ -130,98 +148,131 @@ def marked_processes(project: Project) -> list[str]:
     return found
 
 
-def test_run_killed_at_any_point_is_closed_by_resume_and_loses_no_result(tmp_path: Path) -> None:
-    first = tmp_path / "recorded"
-    first.mkdir()
-    project = new_project(first)
+@pytest.fixture(scope="module")
+def run_points(tmp_path_factory: pytest.TempPathFactory, hermetic_home: Path) -> list[Point]:
+    """The crash points of a run; nothing of the run is left when it has ended."""
+    project = new_project(tmp_path_factory.mktemp("run"))
     points = recorded(project, "run", str(job_file(project)))
     assert marked_processes(project) == []
-
-    def scenario(folder: Path, point: Point) -> None:
-        project = new_project(folder)
-        before = checkout(project)
-        killed_at(project, point, "run", str(job_file(project)))
-        assert checkout(project) == before
-        status = project.pinata("status", "--json")
-        assert status.returncode == 0, status.stderr
-        earlier = json.loads(status.stdout)
-        if "run" not in earlier:
-            return
-        resumed = project.pinata("resume", earlier["run"])
-        assert resumed.returncode in (0, 1), resumed.stderr
-        assert checkout(project) == before
-        assert marked_processes(project) == []
-        after = json.loads(project.pinata("status", "--json").stdout)
-        assert after["status"] in ("succeeded", "failed")
-        kept = {t["id"]: t for t in earlier["tasks"] if t["status"] not in ("queued", "running")}
-        assert {t["id"]: t for t in after["tasks"] if t["id"] in kept} == kept
-        again = project.pinata("resume", earlier["run"])
-        assert again.returncode == resumed.returncode, again.stderr
-
-    for_each(points, tmp_path, scenario)
+    return points
 
 
-def test_integration_killed_at_any_point_is_completed_or_undone_by_one_command(
-    tmp_path: Path,
+@pytest.fixture(scope="module")
+def integration_points(
+    tmp_path_factory: pytest.TempPathFactory, hermetic_home: Path
+) -> tuple[list[Point], list[Point]]:
+    """The crash points of an integration that follows a rollback, and those of a rollback."""
+    project = new_project(tmp_path_factory.mktemp("integration"))
+    run = finished_run(project)
+    assert project.pinata("integrate", run).returncode == 0
+    assert project.pinata("rollback", run, "--confirm").returncode == 0
+    return recorded(project, "integrate", run), recorded(project, "rollback", run, "--confirm")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_run_killed_at_any_point_is_closed_by_resume_and_loses_no_result(
+    tmp_path: Path, run_points: list[Point], part: int
 ) -> None:
-    def prepared(folder: Path) -> tuple[Project, str]:
+    def new_scenario(folder: Path) -> Callable[[Point], None]:
         project = new_project(folder)
-        done = project.pinata("run", str(job_file(project)))
-        assert done.returncode == 0, done.stderr
-        return project, project.runs[0]
+        job = str(job_file(project))
+        before = checkout(project)
 
-    first = tmp_path / "recorded"
-    first.mkdir()
-    project, run = prepared(first)
-    old = checkout(project)
-    points = recorded(project, "integrate", run)
-    new = checkout(project)
-    assert old != new
-    undo_points = recorded(project, "rollback", run, "--confirm")
-    assert checkout(project) == old
+        def scenario(point: Point) -> None:
+            known = set(project.runs)
+            killed_at(project, point, "run", job)
+            assert checkout(project) == before
+            status = project.pinata("status", "--json")
+            assert status.returncode == 0, status.stderr
+            earlier = json.loads(status.stdout)
+            if earlier.get("run") in {None, *known}:
+                return
+            resumed = project.pinata("resume", earlier["run"])
+            assert resumed.returncode in (0, 1), resumed.stderr
+            assert checkout(project) == before
+            assert marked_processes(project) == []
+            after = json.loads(project.pinata("status", earlier["run"], "--json").stdout)
+            assert after["status"] in ("succeeded", "failed")
+            kept = {t["id"]: t for t in earlier["tasks"] if t["status"] not in UNSETTLED}
+            assert {t["id"]: t for t in after["tasks"] if t["id"] in kept} == kept
 
-    def complete(folder: Path, point: Point) -> None:
-        project, run = prepared(folder)
-        killed_at(project, point, "integrate", run)
-        assert project.pinata("status", run).returncode == 0
-        done = project.pinata("integrate", run)
-        assert done.returncode == 0, done.stderr
-        assert checkout(project) == new
-        assert project.pinata("rollback", run, "--confirm").returncode == 0
-        assert checkout(project) == old
+        return scenario
 
-    def undo(folder: Path, point: Point) -> None:
-        project, run = prepared(folder)
-        killed_at(project, point, "integrate", run)
-        begun = checkout(project) != old
-        done = project.pinata("rollback", run, "--confirm")
-        assert done.returncode == 0 or (done.returncode == 4 and not begun), done.stderr
-        assert checkout(project) == old
-        assert marked_processes(project) == []
+    for_each(run_points[part :: len(PARTS)], tmp_path, new_scenario)
 
-    def undo_again(folder: Path, point: Point) -> None:
-        project, run = prepared(folder)
+
+def test_resuming_a_closed_run_again_says_the_same(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    killed_at(project, ("store.result.started", 1), "run", str(job_file(project)))
+    first = project.pinata("resume", project.runs[0])
+    again = project.pinata("resume", project.runs[0])
+    assert (first.returncode, again.returncode) == (1, 1)
+    assert again.stderr == first.stderr
+    assert again.stdout == ""
+
+
+@pytest.mark.parametrize("way", ["completed", "undone"])
+def test_integration_killed_at_any_point_is_completed_or_undone_by_one_command(
+    tmp_path: Path, integration_points: tuple[list[Point], list[Point]], way: str
+) -> None:
+    def new_scenario(folder: Path) -> Callable[[Point], None]:
+        project = new_project(folder)
+        old = checkout(project)
+        run = finished_run(project)
         assert project.pinata("integrate", run).returncode == 0
-        killed_at(project, point, "rollback", run, "--confirm")
-        done = project.pinata("rollback", run, "--confirm")
-        assert done.returncode == 0 or "already" in done.stderr, done.stderr
-        assert checkout(project) == old
+        new = checkout(project)
+        assert old != new
+        assert project.pinata("rollback", run, "--confirm").returncode == 0
 
-    for name, at, scenario in (
-        ("complete", points, complete),
-        ("undo", points, undo),
-        ("undo-again", undo_points, undo_again),
-    ):
-        folder = tmp_path / name
-        folder.mkdir()
-        for_each(at, folder, scenario)
+        def completed(point: Point) -> None:
+            killed_at(project, point, "integrate", run)
+            assert project.pinata("status", run).returncode == 0
+            done = project.pinata("integrate", run)
+            assert done.returncode == 0, done.stderr
+            assert checkout(project) == new
+            assert project.pinata("rollback", run, "--confirm").returncode == 0
+            assert checkout(project) == old
+
+        def undone(point: Point) -> None:
+            killed_at(project, point, "integrate", run)
+            begun = checkout(project) != old
+            done = project.pinata("rollback", run, "--confirm")
+            assert done.returncode == 0 or (done.returncode == REFUSED and not begun), done.stderr
+            assert checkout(project) == old
+            assert marked_processes(project) == []
+
+        return completed if way == "completed" else undone
+
+    for_each(integration_points[0], tmp_path, new_scenario)
+
+
+def test_rollback_killed_at_any_point_is_finished_by_calling_it_again(
+    tmp_path: Path, integration_points: tuple[list[Point], list[Point]]
+) -> None:
+    def new_scenario(folder: Path) -> Callable[[Point], None]:
+        project = new_project(folder)
+        old = checkout(project)
+        run = finished_run(project)
+
+        def scenario(point: Point) -> None:
+            assert project.pinata("integrate", run).returncode == 0
+            killed_at(project, point, "rollback", run, "--confirm")
+            done = project.pinata("rollback", run, "--confirm")
+            assert done.returncode == 0 or "already" in done.stderr, done.stderr
+            assert checkout(project) == old
+
+        return scenario
+
+    for_each(integration_points[1], tmp_path, new_scenario)
 
 
 def test_process_that_wiped_its_environment_is_ended_by_the_next_command(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     beacon = tmp_path / "beacon"
     os.mkfifo(beacon)
-    wiped = ["sh", "-c", f"echo $$ > {beacon}; exec env -i /bin/sleep 600"]
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    wiped = ["sh", "-c", f"echo $$ > {beacon}; read go < {gate}; exec env -i /bin/sleep 600"]
     job = project.job(
         [builder("fix", "a.txt", checks=[{"id": "t", "argv": wiped}])],
         {"fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]},
@@ -234,8 +285,13 @@ def test_process_that_wiped_its_environment_is_ended_by_the_next_command(tmp_pat
         stderr=subprocess.DEVNULL,
     )
     sleeper = identify(int(beacon.read_text()))
+    assert sleeper is not None
+    ledger = RunFolder(project.repo.root / ".git" / "pinata" / project.runs[0]).processes_file
+    while sleeper not in read_ledger(ledger):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            pytest.fail(f"pinata ended with {owner.wait(0.02)}")
+    gate.write_text("go\n")
     owner.kill()
     owner.wait()
-    assert sleeper is not None
     assert project.pinata("resume", project.runs[0]).returncode == 1
     assert not is_alive(sleeper)
