@@ -128,7 +128,8 @@ async def test_refused_in_one_sentence_before_anything_starts(
     assert (everything(project.repo) if row.reachable else {}) == before
     assert project.recorder.runs == []
     assert not list((project.folder / "state").rglob("*"))
-    assert not [path for path in project.folder.rglob("pinata/*") if path.name != "locks"]
+    made = (*project.folder.glob("*/.git/pinata/*"), *project.folder.glob("*/pinata/*"))
+    assert [path.name for path in made if path.name != "locks"] == []
 
 
 @pytest.mark.parametrize("row", ["unborn", "merge", "mistaken-case", "path-too-long"])
