@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 import pinata
-from benchmarks import apply, git, machine, process, repository, scheduler, start
+from benchmarks import apply, git, lag, machine, process, repository, scheduler, start
 from benchmarks.figure import Figure
 
 _MODULES = {
@@ -20,6 +20,7 @@ _MODULES = {
     "repository": repository,
     "apply": apply,
     "git": git,
+    "lag": lag,
 }
 _RESULTS = Path("bench-results.json")
 
