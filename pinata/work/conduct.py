@@ -8,6 +8,7 @@ from pathlib import Path
 import trio
 
 from agents.definition import decode_definition
+from engine.core.errors import ExternalError
 from engine.core.events import Decision
 from engine.core.graph import TaskGraph
 from engine.core.ids import TaskId
@@ -139,6 +140,9 @@ async def _settle_lost(run: Run, results: dict[TaskId, SavedResult], lost: Lost)
         run: taken over by this process.
         results: gets the attempt's result.
         lost: what the log says about it.
+
+    Raises:
+        ExternalError: the result cannot be saved.
     """
     saved = await trio.to_thread.run_sync(unannounced, run.folder, lost.attempt)
     if saved is None or lost.outcome.reason != LOST_REASON:
@@ -150,9 +154,12 @@ async def _settle_lost(run: Run, results: dict[TaskId, SavedResult], lost: Lost)
             reason=lost.outcome.reason,
             usage=Usage(cost_usd=lost.outcome.cost_usd),
         )
-    digest = await trio.to_thread.run_sync(
-        run.folder.save_result, lost.attempt, encode_result(saved)
-    )
+    try:
+        digest = await trio.to_thread.run_sync(
+            run.folder.save_result, lost.attempt, encode_result(saved)
+        )
+    except OSError as error:
+        raise ExternalError(f"cannot save results: {error.strerror or error}") from error
     results[lost.attempt.task] = saved
     outcome = AttemptOutcome(
         status=saved.status,
