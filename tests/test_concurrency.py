@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import settings
 
 from engine.core.errors import ExternalError, PinataError
 from tests.support.projects import PASS, Project, approves, builder, reviewer, shell, submits
@@ -27,7 +28,7 @@ Change = tuple[str, str, list[str]]
 CHECK = {"id": "seen", "argv": PASS}
 
 # One schedule by default, a hundred with the profile for long runs.
-_SEEDS = range(8)
+_SEEDS = range(settings().max_examples // 50)
 _ROUNDS = 4
 _SAVES = 30
 _COMMANDS = 20
