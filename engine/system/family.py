@@ -75,17 +75,23 @@ def collect_adopted() -> None:
     They are known by their session: whatever `process.run` starts has one of its own, and so has
     all that comes from there, while programs that a library starts share ours.
     """
-    if not _family.adopts:
-        return
-    with _family.lock:
-        # A child that is just being born is not registered yet.
-        if _family.births:
-            return
-        session = os.getsid(0)
-        for stat in adopted():
-            if stat.is_dead and stat.session != session:
+    with strangers() as found:
+        for stat in found:
+            if stat.is_dead:
                 with suppress(ChildProcessError):
                     os.waitpid(stat.pid, os.WNOHANG)
+
+
+@contextmanager
+def strangers() -> Iterator[list[ProcessStat]]:
+    """Yield the children that were surely adopted; none is born, and so none is taken for another.
+
+    The list is empty while a child is being born: it is not registered yet.
+    """
+    with _family.lock:
+        session = os.getsid(0)
+        known = _family.adopts and not _family.births
+        yield [stat for stat in adopted() if stat.session != session] if known else []
 
 
 def adopted() -> list[ProcessStat]:

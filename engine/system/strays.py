@@ -3,7 +3,8 @@
 A program can leave its process group (setsid), but not its environment behind without an effort:
 each child carries a mark there. While its owner lives, such a daemon comes back to the owner as an
 adopted child, because the owner is a subreaper; after the owner's death, whoever takes over looks
-for the mark in every process of this user. A process that wiped its environment is not found.
+for the mark in every process of this user. A daemon that wiped its environment belongs to nobody:
+the living owner ends it soon after it was adopted; once that owner is dead, nobody finds it.
 """
 
 import logging
@@ -18,7 +19,14 @@ import trio
 
 from engine.core.errors import ExternalError
 from engine.system import family
-from engine.system.identity import ProcessIdentity, all_pids, identify, is_alive, read_stat
+from engine.system.identity import (
+    ProcessIdentity,
+    ProcessStat,
+    all_pids,
+    identify,
+    is_alive,
+    read_stat,
+)
 
 MARK_VARIABLE = "PINATA_MARK"
 CALL_VARIABLE = "PINATA_CALL"
@@ -39,11 +47,21 @@ _CALL = CALL_VARIABLE.encode()
 async def end_adopted(call: str) -> None:
     """Kill and collect every adopted child whose environment names `call`, until none is left.
 
+    Those whose environment names no call at all go too: whoever shed it meant not to be found.
     Also collects adopted children that died by themselves, whoever they belonged to.
     """
+    await _end_adopted(call)
+
+
+async def end_unclaimed() -> None:
+    """Kill and collect every adopted child whose environment names no call."""
+    await _end_adopted(None)
+
+
+async def _end_adopted(call: str | None) -> None:
     if not family.adopts():
         return
-    hunt = _AdoptedHunt(call.encode())
+    hunt = _AdoptedHunt(None if call is None else call.encode())
     pause_s = _FIRST_PAUSE_S
     while family.has_children() and not await trio.to_thread.run_sync(hunt.is_over):
         await trio.sleep(pause_s)
@@ -133,22 +151,27 @@ class _Hunt:
 
 
 class _AdoptedHunt:
-    """Kills and collects the adopted children of one call until nothing of it is left."""
+    """Kills and collects the adopted children of one call, and of none, until they are gone."""
 
-    def __init__(self, call: bytes) -> None:
+    def __init__(self, call: bytes | None) -> None:
         self._call = call
         self._killed: set[int] = set()
+        # A process has no environment while it executes another program, so once is no proof.
+        self._unclaimed: set[tuple[int, int]] = set()
         self._looks_left = _EMPTY_LOOKS
 
     def is_over(self) -> bool:
         """Look once, kill what is found, and return whether there is nothing left to do."""
         adopted = family.adopted()
-        for stat in adopted:
-            if not stat.is_dead and _environment(stat.pid).get(_CALL) == self._call:
-                self._killed.add(stat.pid)
-                self._looks_left = _EMPTY_LOOKS
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(stat.pid, signal.SIGKILL)
+        claims = {stat: _environment(stat.pid).get(_CALL) for stat in adopted if not stat.is_dead}
+        for stat in (stat for stat, call in claims.items() if call and call == self._call):
+            self._kill(stat)
+        unclaimed = {_key(stat) for stat, call in claims.items() if call is None}
+        with family.strangers() as strangers:
+            for stat in strangers:
+                if _key(stat) in unclaimed & self._unclaimed:
+                    self._kill(stat)
+        self._unclaimed = unclaimed
         if adopted:
             family.collect_adopted()
             adopted = family.adopted()
@@ -156,6 +179,16 @@ class _AdoptedHunt:
             return False
         self._looks_left -= 1
         return self._looks_left == 0 or not adopted
+
+    def _kill(self, stat: ProcessStat) -> None:
+        self._killed.add(stat.pid)
+        self._looks_left = _EMPTY_LOOKS
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(stat.pid, signal.SIGKILL)
+
+
+def _key(stat: ProcessStat) -> tuple[int, int]:
+    return stat.pid, stat.start_ticks
 
 
 def _marked(prefix: bytes) -> Iterator[ProcessIdentity]:

@@ -80,6 +80,7 @@ async def conduct(
     finally:
         with trio.CancelScope(shield=True):
             await strays.end_marked(f"{run.record.mark}/")
+            await strays.end_unclaimed()
 
 
 @asynccontextmanager

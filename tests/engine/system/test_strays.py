@@ -14,7 +14,7 @@ from engine.core.errors import ExternalError
 from engine.system import family, strays
 from engine.system.identity import identify, read_stat
 from engine.system.process import run
-from engine.system.strays import end_marked, end_recorded
+from engine.system.strays import end_marked, end_recorded, end_unclaimed
 from tests.support.guard import blocking_allowed
 from tests.support.programs import ENV, Beacon, group_members, is_running, python, shell, spec
 
@@ -63,8 +63,9 @@ def bystander(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         child.wait()
 
 
-async def start_daemon(mark: str | None, beacon: Beacon, go: Path) -> int:
-    """Run a program that leaves a daemon behind; return the daemon's pid."""
+async def start_daemon(mark: str | None, beacon: Beacon, go: Path, *, wiped: bool = False) -> int:
+    """Run a program that leaves a daemon behind, perhaps one without a mark; return its pid."""
+    prefix = ("env", "-i") if wiped else ()
     pids: list[int] = []
 
     async def release() -> None:
@@ -73,7 +74,7 @@ async def start_daemon(mark: str | None, beacon: Beacon, go: Path) -> int:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(release)
-        await run(spec(python(DAEMON, str(beacon.path), str(go)), mark=mark))
+        await run(spec((*prefix, *python(DAEMON, str(beacon.path), str(go))), mark=mark))
     return pids[0]
 
 
@@ -83,6 +84,24 @@ async def test_a_daemon_that_kept_its_environment_ends_with_its_call(
 ) -> None:
     daemon = await start_daemon(f"{TOKEN}/fix@1", beacon, go)
     assert read_stat(daemon) is None
+
+
+@pytest.mark.usefixtures("adopting")
+async def test_a_daemon_that_wiped_its_environment_ends_with_its_call_too(
+    beacon: Beacon, go: Path
+) -> None:
+    daemon = await start_daemon(f"{TOKEN}/fix@1", beacon, go, wiped=True)
+    assert not is_running(daemon)
+
+
+@pytest.mark.usefixtures("adopting")
+async def test_a_daemon_that_belongs_to_nobody_can_be_ended_at_any_time(
+    beacon: Beacon, go: Path
+) -> None:
+    daemon = await start_daemon(None, beacon, go)
+    assert is_running(daemon)
+    await end_unclaimed()
+    assert not is_running(daemon)
 
 
 @pytest.mark.usefixtures("adopting")
