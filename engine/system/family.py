@@ -28,6 +28,7 @@ class _Family:
         self.lock = threading.Lock()
         self.births = 0
         self.own: dict[int, object] = {}
+        self.calls: set[bytes] = set()
         self.adopts = False
 
 
@@ -62,6 +63,21 @@ def birth() -> Iterator[Callable[[int], Callable[[], None]]]:
     finally:
         with _family.lock:
             _family.births -= 1
+
+
+def begin_call(call: str) -> None:
+    """Let adopted children be spared that name `call`, until it ends."""
+    _family.calls.add(call.encode())
+
+
+def end_call(call: str) -> None:
+    """Spare nobody any more who names `call`; it may have ended already."""
+    _family.calls.discard(call.encode())
+
+
+def is_going_on(call: bytes) -> bool:
+    """Whether `call` has begun and not ended."""
+    return call in _family.calls
 
 
 def adopts() -> bool:

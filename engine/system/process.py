@@ -231,6 +231,8 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
     call = None
     if spec.mark is not None:
         call = f"{os.getpid()}.{next(_calls)}"
+        family.begin_call(call)
+        closing.callback(family.end_call, call)
         env |= {strays.MARK_VARIABLE: spec.mark, strays.CALL_VARIABLE: call}
     budget, stdout, stderr = open_sinks(spec.output, closing)
     with family.birth() as register:

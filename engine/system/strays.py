@@ -47,14 +47,14 @@ _CALL = CALL_VARIABLE.encode()
 async def end_adopted(call: str) -> None:
     """Kill and collect every adopted child whose environment names `call`, until none is left.
 
-    Those whose environment names no call at all go too: whoever shed it meant not to be found.
+    Those whose environment names no call that is going on go too: they meant not to be found.
     Also collects adopted children that died by themselves, whoever they belonged to.
     """
     await _end_adopted(call)
 
 
 async def end_unclaimed() -> None:
-    """Kill and collect every adopted child whose environment names no call."""
+    """Kill and collect every adopted child whose environment names no call that is going on."""
     await _end_adopted(None)
 
 
@@ -166,7 +166,11 @@ class _AdoptedHunt:
         claims = {stat: _environment(stat.pid).get(_CALL) for stat in adopted if not stat.is_dead}
         for stat in (stat for stat, call in claims.items() if call and call == self._call):
             self._kill(stat)
-        unclaimed = {_key(stat) for stat, call in claims.items() if call is None}
+        unclaimed = {
+            _key(stat)
+            for stat, call in claims.items()
+            if call is None or not family.is_going_on(call)
+        }
         with family.strangers() as strangers:
             for stat in strangers:
                 if _key(stat) in unclaimed & self._unclaimed:

@@ -95,6 +95,17 @@ async def test_a_daemon_that_wiped_its_environment_ends_with_its_call_too(
 
 
 @pytest.mark.usefixtures("adopting")
+async def test_a_daemon_that_claims_a_call_that_is_none_ends_too(beacon: Beacon, go: Path) -> None:
+    forged = ("env", "-i", f"{strays.CALL_VARIABLE}=1.1")
+    argv = (*forged, *python(DAEMON, str(beacon.path), str(go)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: run(spec(argv, mark=f"{TOKEN}/fix@1")))
+        daemon = await beacon.pid()
+        await trio.to_thread.run_sync(go.write_bytes, b"go\n")
+    assert not is_running(daemon)
+
+
+@pytest.mark.usefixtures("adopting")
 async def test_a_daemon_that_belongs_to_nobody_can_be_ended_at_any_time(
     beacon: Beacon, go: Path
 ) -> None:
