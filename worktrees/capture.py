@@ -8,6 +8,7 @@ from pathlib import Path
 from engine.core.changes import GITLINK_MODE, Change, quote_path
 from engine.core.errors import ConflictError
 from engine.core.ids import CommitId, TreeId
+from engine.system.files import read_regular
 from worktrees.contents import content_tree, private_index
 from worktrees.hygiene import GitError, Repository, git
 from worktrees.include import read_included
@@ -19,6 +20,7 @@ from worktrees.unseen import git_names, holds_repository, inhabited_submodules
 
 # A writer may forge a file's size and modification time, but not these.
 _ALL_STAT_DATA = ("core.trustctime=true", "core.checkStat=default")
+_HEAD_LIMIT_BYTES = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,11 @@ async def capture(
 def _branch(worktree: Repository) -> str | None:
     head = worktree.git_dir / "HEAD"
     # Git also takes a symbolic link to the branch's file.
-    named = os.fsencode(head.readlink()) if head.is_symlink() else head.read_bytes()
-    if head.is_symlink() or named.startswith(b"ref:"):
-        return quote_path(named.removeprefix(b"ref:").strip())
-    return None
+    if head.is_symlink():
+        return quote_path(os.fsencode(head.readlink()))
+    # Reading a pipe that was put there would never end.
+    named = read_regular(head, _HEAD_LIMIT_BYTES)
+    return quote_path(named[4:].strip()) if named.startswith(b"ref:") else None
 
 
 def _written_into(
