@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.projects import Project, builder, shell, submits, task_of
+from tests.support.projects import PASS, Project, builder, shell, submits, task_of
 
 pytestmark = pytest.mark.slow
 
@@ -159,6 +159,22 @@ async def test_moved_ref_of_the_user_is_told_since_the_user_may_have_moved_it(
     fix = await fixed(project, f"{identity} GIT_COMMITTER_EMAIL=x; {command}")
     assert fix["status"] == "succeeded"
     assert f"{named} moved in the user's repository" in await notices(project, fix)
+
+
+async def test_moved_ref_is_told_once_although_it_is_looked_for_after_the_checks_too(
+    project: Project,
+) -> None:
+    fix = await fixed(project, "git tag mine", checks=[{"id": "t", "argv": PASS}])
+    assert fix["status"] == "succeeded"
+    assert (await notices(project, fix)).count("refs/tags/mine moved") == 1
+
+
+async def test_ref_that_is_put_among_those_of_the_run_fails_the_task(project: Project) -> None:
+    base = "$(git for-each-ref --format='%(refname)' 'refs/pinata/*/base')"
+    fix = await fixed(project, f"git update-ref {base}-forged HEAD")
+    assert fix["status"] == "failed"
+    assert fix["reason"].startswith("refs of the run were moved: refs/pinata/")
+    assert fix["reason"].endswith("/base-forged")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,12 @@ import pytest
 from tests.support.repos import RepoBuilder
 from tests.worktrees.test_discovery import leave_conflict
 from worktrees.contents import (
+    BIG_FILE_BYTES,
     ContentTree,
+    _big_file_notes,
     content_tree,
     copy_index,
+    notes_about,
     private_index,
 )
 from worktrees.refusal import UnmergedPathsError, shown_paths
@@ -321,3 +324,18 @@ def test_many_paths_are_shown_by_their_first_ones() -> None:
     paths = [b"p%d" % number for number in range(12)]
     assert shown_paths(paths) == "p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 and 2 more"
     assert shown_paths([b"a\nb"]) == '"a\\nb"'
+
+
+async def test_a_very_big_file_is_noted_and_one_that_vanished_is_not(
+    repo: RepoBuilder, scratch: Path
+) -> None:
+    with repo.place("big.bin").open("wb") as file:
+        file.truncate(BIG_FILE_BYTES + (1 << 20))
+    repo.git("init", "--quiet", "nested")
+    found = await repo.discovered()
+    assert await notes_about(found, scratch) == (
+        "nested/ is a repository of its own and is left out",
+        "big.bin is 101 MiB and is stored in the repository's objects",
+    )
+    (repo.root / "big.bin").unlink()
+    assert list(_big_file_notes(found, [b"big.bin", b"kept.txt/inner", b"kept.txt"])) == []
