@@ -4,6 +4,7 @@ Decision events are durable when `append` returns. Trace events wait in memory f
 written together; a crash may lose the last of them, never one in the middle.
 """
 
+import errno
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -148,6 +149,7 @@ class _File:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
             if durable:
+                self._check_place()
                 faults.point("eventlog.append.written")
                 os.fsync(self._fd)
                 faults.point("eventlog.append.durable")
@@ -155,6 +157,15 @@ class _File:
             self._cut_back()
             raise LogWriteError(self.path, error) from error
         self._size += len(data)
+
+    def _check_place(self) -> None:
+        """Make sure that what is written here is what others read.
+
+        Raises:
+            OSError: something else stands at the file's name.
+        """
+        if not os.path.samestat(os.fstat(self._fd), self.path.lstat()):
+            raise OSError(errno.ESTALE, "another file stands in its place")
 
     def _cut_back(self) -> None:
         """Take back what a failed write left, so that the log stands as it did before."""

@@ -16,7 +16,7 @@ from worktrees.apply_plan import ConflictsError, PathConflict
 from worktrees.apply_state import is_untouched, read_state
 from worktrees.exchange import Mover, check_exchange
 from worktrees.folders import Folders, split_path
-from worktrees.journal import FileKind, FileState, Journal, JournalEntry
+from worktrees.journal import HIDDEN_PREFIX, FileKind, FileState, Journal, JournalEntry
 
 # Up to this many files or folders, flushing each is cheaper. Beyond, flushing the file system is,
 # though it waits for what everybody has written: each flush of its own empties the disk's cache.
@@ -53,7 +53,7 @@ def choose_place(folder: Path, root: Path) -> Path:
     if root.parent.stat().st_dev != device:
         raise NoPlaceError(root)
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
-    return root.parent / f".pinata-{digest}"
+    return root.parent / f"{HIDDEN_PREFIX}{digest}"
 
 
 def make_slots(folder: Path, root: Path, number: int, mover: Mover) -> Path:

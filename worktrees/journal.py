@@ -16,9 +16,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from engine.core.changes import quote_path, unquote_path
 from engine.core.errors import CorruptionError
 from engine.core.ids import BlobId, CommitId
+from engine.core.paths import components, has_git_segment
 from engine.system import files
 
 _NAME = "journal.json"
+# A folder of slots beside the checkout, when the run's own is on another file system.
+HIDDEN_PREFIX = ".pinata-"
 _LIMIT_BYTES = 1 << 30
 _VERSION = 1
 
@@ -280,11 +283,35 @@ def decode_journal(data: bytes, folder: Path) -> Journal:
         version = _Versioned.model_validate_json(data).version
         if version != _VERSION:
             raise UnknownVersionError(file, version)
-        return _core_journal(_JournalV1.model_validate_json(data), folder)
+        journal = _core_journal(_JournalV1.model_validate_json(data), folder)
     except ValidationError as error:
         raise CorruptionError(f"{file} is damaged: {error.errors()[0]['msg']}") from error
     except (ValueError, IndexError) as error:
         raise CorruptionError(f"{file} is damaged: a path in it is badly quoted") from error
+    if not _names_its_own_places(journal):
+        raise CorruptionError(f"{file} is damaged: it names a place that is no integration's")
+    return journal
+
+
+def _names_its_own_places(journal: Journal) -> bool:
+    """Whether following `journal` stays inside the checkout and in a folder of slots.
+
+    What it names is moved, and its slots are removed whole; nothing else may ever be.
+    """
+    place = journal.slots.parent
+    hidden = place.parent == journal.root.parent and place.name.startswith(HIDDEN_PREFIX)
+    in_place = journal.slots.name == f"slots-{journal.number}"
+    paths = (
+        *(entry.path for entry in journal.entries),
+        *(gone.path for gone in journal.removed_folders),
+        *journal.made_folders,
+    )
+    return in_place and (place == journal.folder or hidden) and all(map(_is_inside, paths))
+
+
+def _is_inside(path: bytes) -> bool:
+    segments = components(path)
+    return not has_git_segment(path) and not {b"", b".", b".."} & set(segments)
 
 
 def _core_journal(stored: _JournalV1, folder: Path) -> Journal:

@@ -19,6 +19,7 @@ from engine.core.quote import quote_value
 from engine.records.fields import Many, NotNull
 from engine.records.json_text import decode_json
 from engine.records.request import Request, RequestError, decode
+from engine.system.files import read_input
 
 ANY_TASK = "*"
 MAX_SCRIPT_BYTES = 4 << 20
@@ -127,13 +128,9 @@ def read_script(path: Path) -> Script:
         ScriptError: it is not there, too large, or not a script; the sentence says where and why.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_SCRIPT_BYTES + 1)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ScriptError(
-            str(path), f"cannot be read ({reason}); give the path of a file"
-        ) from error
+        data = read_input(path, MAX_SCRIPT_BYTES)
+    except UsageError as error:
+        raise ScriptError(path.name, f"{error}; give the path of a script") from error
     return decode_script(data, str(path))
 
 

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.core.errors import ConflictError, CorruptionError
+from engine.core.errors import ConflictError, CorruptionError, UsageError
 from engine.system import faults
 
 # Below this many files, flushing each of them is cheaper than flushing a whole file system, which
@@ -73,23 +73,47 @@ def read_regular(path: Path, limit_bytes: int) -> bytes:
         CorruptionError: it is a link, a folder or a device, or is longer than `limit_bytes`.
     """
     try:
-        # Without O_NONBLOCK, opening a FIFO would wait for a writer for ever.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        data = _read_plain(path, os.O_NOFOLLOW, limit_bytes)
     except OSError as error:
         # ENXIO is a socket's answer.
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise CorruptionError(f"{path} is not a regular file") from error
         raise
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise CorruptionError(f"{path} is not a regular file")
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            data = file.read(limit_bytes + 1)
-    finally:
-        os.close(fd)
+    if data is None:
+        raise CorruptionError(f"{path} is not a regular file")
     if len(data) > limit_bytes:
         raise CorruptionError(f"{path} is longer than {limit_bytes} bytes")
     return data
+
+
+def read_input(path: Path, limit_bytes: int) -> bytes:
+    """Return the contents of the file that a person names at `path`, through links too.
+
+    Raises:
+        UsageError: it cannot be read, is no regular file, or is longer than `limit_bytes`.
+    """
+    try:
+        data = _read_plain(path, 0, limit_bytes)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    if data is None:
+        raise UsageError(f"{path} is no regular file")
+    if len(data) > limit_bytes:
+        raise UsageError(f"{path} is longer than {limit_bytes:,} bytes")
+    return data
+
+
+def _read_plain(path: Path, flags: int, limit_bytes: int) -> bytes | None:
+    """Return a byte more than the limit at most; None when it is no regular file."""
+    # Without O_NONBLOCK, opening a FIFO would wait for a writer for ever.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read(limit_bytes + 1)
+    finally:
+        os.close(fd)
 
 
 def make_private_dir(path: Path) -> None:

@@ -8,7 +8,7 @@ import errno
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -108,8 +108,10 @@ async def _release(lock: filelock.UnixFileLock) -> None:
 def _write_holder(holder: str, fd: int) -> None:
     # Overwritten and then cut, so that a reader never finds it empty.
     text = holder.encode()[:_HOLDER_LIMIT_BYTES]
-    os.pwrite(fd, text, 0)
-    os.ftruncate(fd, len(text))
+    # On a full disk the lock is held all the same; others only hear a worse name for the holder.
+    with suppress(OSError):
+        os.pwrite(fd, text, 0)
+        os.ftruncate(fd, len(text))
 
 
 def read_live_holder(path: Path) -> str | None:

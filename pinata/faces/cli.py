@@ -19,6 +19,7 @@ from engine.core.errors import (
     UsageError,
 )
 from engine.records.json_text import decode_json
+from engine.system.files import read_input
 from pinata import app
 from pinata.faces import output, text
 from pinata.faces.arguments import parse
@@ -69,21 +70,21 @@ async def _carry_out(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _run(given: Namespace, environment: Mapping[str, str]) -> int:
-    path = Path.cwd() / given.job
+    path = _here() / given.job
     job = await trio.to_thread.run_sync(_read_job, path)
     if given.mode is not None and isinstance(job, dict):
         config = job.get("config")
         settings = config if isinstance(config, dict) else {}
         job = {**job, "config": {**settings, "mode": given.mode}}
     progress = Progress(as_json=given.json)
-    context = app.build_context(environment, Path.cwd(), progress, base=path.resolve().parent)
+    context = app.build_context(environment, _here(), progress, base=path.resolve().parent)
     answer = await _interruptible(progress, partial(app.call_tool, context, "pinata_run", job))
     return _end_run(answer)
 
 
 async def _resume(given: Namespace, environment: Mapping[str, str]) -> int:
     progress = Progress(as_json=given.json)
-    context = app.build_context(environment, Path.cwd(), progress)
+    context = app.build_context(environment, _here(), progress)
     answer = await _interruptible(progress, partial(app.resume_run, context, given.run))
     return _end_run(answer)
 
@@ -97,15 +98,15 @@ def _end_run(answer: Answer) -> int:
     return _RUN_CODES.get(answer["status"], 1)
 
 
-def _read_job(path: Path) -> object:
+def _here() -> Path:
     try:
-        with path.open("rb") as file:
-            data = file.read(_JOB_LIMIT_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > _JOB_LIMIT_BYTES:
-        raise UsageError(f"{path}: is larger than {_JOB_LIMIT_BYTES >> 20} MiB")
-    return decode_json(data, str(path))
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError("the folder you stand in is gone: go to another one") from error
+
+
+def _read_job(path: Path) -> object:
+    return decode_json(read_input(path, _JOB_LIMIT_BYTES), str(path))
 
 
 async def _interruptible(progress: Progress, call: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -150,7 +151,7 @@ async def _status(given: Namespace, environment: Mapping[str, str]) -> int:
         for name in ("run", "task", "offset", "limit", "detail")
         if (value := getattr(given, name)) is not None
     }
-    context = app.build_context(environment, Path.cwd(), Silence())
+    context = app.build_context(environment, _here(), Silence())
     answer = await app.call_tool(context, "pinata_status", arguments)
     if given.task is None:
         _print(given, answer, partial(text.run_lines, width=_width()))
@@ -164,7 +165,7 @@ async def _status(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _integrate(given: Namespace, environment: Mapping[str, str]) -> int:
-    context = app.build_context(environment, Path.cwd(), Silence())
+    context = app.build_context(environment, _here(), Silence())
     call = partial(app.call_tool, context, "pinata_integrate", {"run": given.run})
     answer = await _interruptible(Progress(as_json=False), call)
     _print(given, answer, text.integration_lines)
@@ -172,7 +173,7 @@ async def _integrate(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _rollback(given: Namespace, environment: Mapping[str, str]) -> int:
-    context = app.build_context(environment, Path.cwd(), Silence())
+    context = app.build_context(environment, _here(), Silence())
     arguments: dict[str, Any] = {"run": given.run} | ({"confirm": True} if given.confirm else {})
     call = partial(app.call_tool, context, "pinata_rollback", arguments)
     answer = await _interruptible(Progress(as_json=False), call)
@@ -181,7 +182,7 @@ async def _rollback(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
-    context = app.build_context(environment, Path.cwd(), Silence())
+    context = app.build_context(environment, _here(), Silence())
     await show_log(context, given, output.write)
     return 0
 
@@ -189,7 +190,7 @@ async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
 async def _doctor(given: Namespace, environment: Mapping[str, str]) -> int:
     from pinata.faces.doctor import examine  # noqa: PLC0415 - loads libgit2 for this command alone
 
-    context = app.build_context(environment, Path.cwd(), Silence())
+    context = app.build_context(environment, _here(), Silence())
     answer = await examine(context)
     _print(given, answer, text.doctor_lines)
     return 0 if answer["ok"] else 1

@@ -29,7 +29,7 @@ class Places:
         """Return the places of `repository` for the user that `environment` describes.
 
         Raises:
-            UsageError: the environment names no home folder.
+            UsageError: the environment names no folder for state, or one inside the checkout.
         """
         state = environment.get("XDG_STATE_HOME")
         if not state or not Path(state).is_absolute():
@@ -37,7 +37,15 @@ class Places:
             if not home:
                 raise UsageError("neither XDG_STATE_HOME nor HOME is set: set one of them")
             state = str(Path(home) / ".local" / "state")
-        return cls(repository.common_dir, Path(state) / "pinata")
+        folder = Path(os.path.realpath(state)) / "pinata"
+        if not _is_text(str(folder)):
+            raise UsageError("the path of the state folder is not UTF-8: set XDG_STATE_HOME")
+        if folder.is_relative_to(repository.root):
+            # Worktrees there would show up as the user's own files, and be cleaned away like them.
+            raise UsageError(
+                f"the state folder {folder} is inside the checkout: set XDG_STATE_HOME elsewhere"
+            )
+        return cls(repository.common_dir, folder)
 
     @property
     def runs(self) -> Path:
@@ -67,3 +75,11 @@ class Places:
     def checkout_lock(self) -> Path:
         """Held while a destination of the repository is changed or verified."""
         return self.locks / "checkout.lock"
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -426,3 +426,14 @@ async def test_a_lean_log_of_eight_agents_has_three_events_each_and_two_for_the_
             clock=clock,
         )
     assert len(replay(path, RUN)) == 2 + 3 * 8
+
+
+async def test_log_that_was_replaced_takes_nothing_any_more(path: Path) -> None:
+    copy = path.with_name("copy")
+    with pytest.raises(LogWriteError, match="another file stands in its place"):  # noqa: PT012  (leaving says it too)
+        async with opened(path) as log:
+            await log.append([RunStarted(1)])
+            await trio.to_thread.run_sync(lambda: copy.write_bytes(path.read_bytes()))
+            await trio.to_thread.run_sync(copy.rename, path)
+            await log.append([TaskQueued(TaskId("a"))])
+    assert [logged.event for logged in replay(path, RUN)] == [RunStarted(1)]

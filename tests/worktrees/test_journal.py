@@ -89,6 +89,12 @@ def test_an_unknown_version_is_refused_by_both_numbers(tmp_path: Path) -> None:
         {"root": '"\\"'},
         {"root": '"\\9"'},
         {"version": None},
+        {"slots": "/somewhere/slots-3"},
+        {"slots": "/some/precious"},
+        {"made_folders": ["../precious"]},
+        {"made_folders": ["a//b"]},
+        {"made_folders": [".GIT/hooks"]},
+        {"removed_folders": [{"path": "/etc", "permissions": 493}]},
     ],
 )
 def test_a_damaged_journal_is_named(tmp_path: Path, change: dict[str, object]) -> None:
@@ -96,6 +102,12 @@ def test_a_damaged_journal_is_named(tmp_path: Path, change: dict[str, object]) -
     data = json.dumps({**stored, **change}).encode()
     with pytest.raises(CorruptionError, match=r"journal\.json is damaged"):
         decode_journal(data, tmp_path)
+
+
+def test_slots_beside_the_checkout_are_its_own(tmp_path: Path) -> None:
+    journal = _journal(tmp_path)
+    journal = replace(journal, slots=journal.root.parent / ".pinata-0f/slots-3")
+    assert decode_journal(encode_journal(journal), tmp_path) == journal
 
 
 def test_a_torn_journal_is_named(tmp_path: Path) -> None:

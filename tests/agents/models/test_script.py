@@ -177,9 +177,10 @@ def test_a_script_that_is_not_there_is_refused_with_its_path(tmp_path: Path) -> 
     with pytest.raises(ScriptError) as caught:
         read_script(path)
     assert str(caught.value) == (
-        f"script {path}: cannot be read (No such file or directory); give the path of a file"
+        f"script none.yaml: {path} cannot be read: No such file or directory; "
+        "give the path of a script"
     )
-    with pytest.raises(ScriptError, match="Is a directory"):
+    with pytest.raises(ScriptError, match="is no regular file"):
         read_script(tmp_path)
 
 

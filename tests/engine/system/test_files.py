@@ -176,3 +176,18 @@ def test_only_a_folder_can_be_synced(tmp_path: Path) -> None:
 def test_a_plan_that_means_nothing_is_refused(plan: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"fault plan {plan!r} is none of")):
         faults.install(plan)
+
+
+def test_input_is_read_through_links_and_only_from_a_regular_file(tmp_path: Path) -> None:
+    (tmp_path / "job").write_bytes(b"{}")
+    (tmp_path / "link").symlink_to("job")
+    os.mkfifo(tmp_path / "fifo")
+    assert files.read_input(tmp_path / "link", 2) == b"{}"
+    for name, limit, complaint in (
+        ("none", 2, "cannot be read: No such file"),
+        ("fifo", 2, "is no regular file"),
+        (".", 2, "is no regular file"),
+        ("job", 1, "is longer than 1 bytes"),
+    ):
+        with pytest.raises(UsageError, match=complaint):
+            files.read_input(tmp_path / name, limit)
