@@ -124,7 +124,7 @@ BAD_JOBS: dict[str, tuple[bytes | None, str]] = {
     "missing": (None, "cannot be read"),
     "not-json": (b"{tasks: []}", "job.json"),
     "duplicate-keys": (b'{"tasks": [], "tasks": []}', "tasks"),
-    "too-large": (b" " * ((16 << 20) + 1), "is larger than 16 MiB"),
+    "too-large": (b" " * ((16 << 20) + 1), "is longer than 16,777,216 bytes"),
     "an-array": (b"[]", "object"),
     "bad-id": (b'{"tasks": [{"id": "Fix", "agent": "scout", "task": "x"}]}', "Fix"),
     "unknown-field": (b'{"tasks": [], "colour": "red"}', "colour"),

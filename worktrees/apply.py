@@ -27,9 +27,8 @@ from worktrees.apply_state import machine_failures
 from worktrees.exchange import KernelMover, Mover
 from worktrees.folders import Folders
 from worktrees.hygiene import Repository
-from worktrees.journal import (
-    Journal,
-    JournalState,
+from worktrees.journal import Journal, JournalState
+from worktrees.journal_store import (
     advance,
     archive_journal,
     next_number,

@@ -26,7 +26,8 @@ from worktrees.apply_plan import (
 from worktrees.apply_slots import remove_slots
 from worktrees.apply_state import machine_failures
 from worktrees.exchange import Mover
-from worktrees.journal import Journal, JournalEntry, JournalState, advance
+from worktrees.journal import Journal, JournalEntry, JournalState
+from worktrees.journal_store import advance
 
 _INTERRUPTED = frozenset({JournalState.APPLYING, JournalState.ROLLING_BACK})
 _REASONS = {

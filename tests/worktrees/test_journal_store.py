@@ -14,6 +14,8 @@ from worktrees.journal import (
     JournalEntry,
     JournalState,
     RemovedFolder,
+)
+from worktrees.journal_store import (
     advance,
     archive_journal,
     decode_journal,
