@@ -151,14 +151,17 @@ async def test_numbers_have_no_gap_when_everything_is_kept(path: Path) -> None:
 async def test_traces_are_written_within_a_quarter_of_a_second(
     path: Path, autojump_clock: MockClock
 ) -> None:
+    send, receive = trio.open_memory_channel[Logged](2)
     async with opened(path) as log:
+        log.subscribe(send.send_nowait)
         for _ in range(2):
-            before = len(written(path))
+            noted_at_s = trio.current_time()
             log.note(TextDelta(A1, "so"))
             await wait_all_tasks_blocked()
             log.note(TextDelta(A1, "on"))
-            await trio.sleep(0.25)
-            assert len(written(path)) == before + 2
+            told = [await receive.receive(), await receive.receive()]
+            assert trio.current_time() - noted_at_s <= 0.25
+            assert written(path)[-2:] == [logged.event for logged in told]
 
 
 async def test_traces_that_went_along_with_a_decision_are_not_written_again(
