@@ -31,6 +31,7 @@ setup: $(READY)
 
 # A Python without ensurepip still makes an environment without pip, and its own pip can fill one.
 $(READY): pyproject.toml constraints.txt
+	@echo "setting up $(VENV): once, with packages from the index"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "pinata needs Python 3.11 or newer: make PYTHON=python3.x ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)

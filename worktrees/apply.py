@@ -303,7 +303,7 @@ async def _check_unmoved(repo: Repository, journal: Journal) -> None:
     if (now.head, now.index_digest) != (journal.head, journal.index_digest):
         raise ConflictError(
             f"{moved} has changed since the integration was begun, so it can be neither completed "
-            "nor rolled back; reconcile the files by hand, then verify"
+            "nor rolled back; put that back as it was, or reconcile the files by hand"
         )
 
 

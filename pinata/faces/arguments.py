@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     run = _command(commands, "run", "run the job in a JSON file and wait for its end")
-    run.add_argument("job", help="the file; relative paths in it start from its folder")
+    run.add_argument("job", help="the file; its `cwd` starts from its folder, a script from that")
     run.add_argument("--mode", choices=("lean", "observe"), help="which events to keep")
 
     resume = _command(commands, "resume", "finish or close a run whose process died")

@@ -93,9 +93,17 @@ def _end_run(answer: Answer) -> int:
     """Print what became of a run; the log is on stdout already."""
     for line in text.run_lines(answer, _width()):
         output.note(line)
-    if answer["status"] == "succeeded" and any("artifact" in task for task in answer["tasks"]):
+    if _can_be_applied(answer):
         output.note(f"to apply it: pinata integrate {answer['run']}")
     return _RUN_CODES.get(answer["status"], 1)
+
+
+def _can_be_applied(answer: Answer) -> bool:
+    """Whether it looks as if the run's change could go in, and has not gone in yet."""
+    changed = {task["id"] for task in answer["tasks"] if "artifact" in task}
+    judged = {task["review"]["target"]["task"] for task in answer["tasks"] if "review" in task}
+    is_new = "verification" not in answer
+    return answer["status"] == "succeeded" and is_new and bool(changed) and changed <= judged
 
 
 def _here() -> Path:

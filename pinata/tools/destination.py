@@ -23,7 +23,7 @@ class RollbackRequest(Request):
     """Which run to roll back, and that it is meant."""
 
     run: RunPrefix
-    confirm: Annotated[Literal[True], Field(description="true: it is meant")]
+    confirm: Annotated[Literal[True], Field(description="true, since files will be changed")]
 
 
 async def integrate(context: Context, request: IntegrateRequest) -> Answer:

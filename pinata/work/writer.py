@@ -163,7 +163,10 @@ async def _prove(
     if again.changes or again.nested:
         altered = [quote_path(change.path) for change in again.changes]
         altered += [quote_path(path) for path in again.nested]
-        reason = f"the checks changed what they were to prove: {name_list(altered)}"
+        named = name_list(altered)
+        reason = (
+            f"the checks changed what they were to prove: {named}; have Git ignore their products"
+        )
         return Ending.failed(reason, FailureStage.VERIFICATION)
     fingerprint = artifact_fingerprint(
         TreeId(artifact.base_tree),

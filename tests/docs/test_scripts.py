@@ -2,11 +2,15 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from agents.filetools.registry import TOOLS
 from agents.models.script import ScriptError, decode_script
+from agents.submission import submit_declaration
+from engine.core.spec import Kind
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scripts.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -43,3 +47,37 @@ def test_the_job_on_the_page_uses_the_script_below_it() -> None:
     model = job["config"]["models"]["default"]
     assert (model["provider"], model["id"]) == ("scripted", "script.yaml")
     assert decode_script(SCRIPTS[0][1].encode(), model["id"]).turns_of(job["tasks"][0]["id"], 1)
+
+
+def test_every_tool_is_listed_with_its_arguments() -> None:
+    table = PAGE.split("## Tools\n", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE)
+    nested = {"oldText", "newText"}
+    listed = {
+        name: {word for word in re.findall(r"\w+", cell.split(": ")[0]) if word not in nested}
+        - {"seconds", "a", "list", "of"}
+        for name, cell in rows
+    }
+    listed["edit"] = {"path", "edits"}
+    declared = {name: set(_properties(tool.parameters)) for name, tool in TOOLS.items()}
+    assert listed == declared
+
+
+def test_every_field_of_a_result_is_listed() -> None:
+    table = PAGE.split("## A result\n", 1)[1].split("\n## ", 1)[0]
+    listed = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    fields = [_properties(submit_declaration(kind).parameters) for kind in Kind]
+    assert listed == {name for each in fields for name in each}
+
+
+def test_the_script_for_the_job_of_the_other_page_names_its_tasks() -> None:
+    jobs = (Path(__file__).resolve().parents[2] / "docs" / "jobs.md").read_text(encoding="utf-8")
+    job = json.loads(re.findall(r"^```json\n(.*?)^```$", jobs, re.MULTILINE | re.DOTALL)[0])
+    turns = [decode_script(t.encode(), "page.yaml").turns for k, t in SCRIPTS if k == "yaml"]
+    assert {task["id"] for task in job["tasks"]} in [set(each) for each in turns]
+
+
+def _properties(schema: Mapping[str, object]) -> Mapping[str, object]:
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    return properties
