@@ -296,3 +296,19 @@ def test_process_that_wiped_its_environment_is_ended_by_the_next_command(tmp_pat
     owner.wait()
     assert project.pinata("resume", project.runs[0]).returncode == 1
     assert not is_alive(sleeper)
+
+
+def test_daemon_of_an_agent_that_wiped_its_environment_does_not_outlive_the_run(
+    tmp_path: Path,
+) -> None:
+    project = new_project(tmp_path)
+    beacon = tmp_path / "beacon"
+    daemon = f"echo $$ > {beacon}; exec sleep 600"
+    leave = f"(env -i PATH=$PATH setsid sh -c '{daemon}' > /dev/null 2>&1 &)"
+    job = project.job(
+        [builder("fix", "a.txt")],
+        {"fix": [shell(f"{leave}; until [ -s {beacon} ]; do sleep 0.01; done"), submits()]},
+    )
+    done = project.pinata("run", str(project.write_job(job)))
+    assert done.returncode == 0, done.stderr
+    assert identify(int(beacon.read_text())) is None
