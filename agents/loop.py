@@ -4,23 +4,20 @@ How an attempt ends is a value. Only a bug, or a disk that takes no more, raises
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import assert_never
+from dataclasses import dataclass, field
 
 import trio
 
+from agents.answer import AnswerCollector
 from agents.budget import Budget, BudgetKind, Spent
 from agents.filetools.tool import ToolAnswer
 from agents.models.port import (
     AnswerEnded,
     AnswerFailed,
     AssistantMessage,
-    CallReady,
     Message,
     Model,
     StopReason,
-    TextPiece,
-    ThinkingPiece,
     ToolCall,
     ToolDeclaration,
     ToolMessage,
@@ -35,12 +32,10 @@ from agents.submission import (
     check_submission,
     submit_declaration,
 )
-from agents.tidy import TextCollector, summarize_call, tidy_call, whole_characters
+from agents.tidy import summarize_call, whole_characters
 from agents.toolbox import Toolbox
 from engine.core.events import (
     MessageEnded,
-    TextDelta,
-    ThinkingDelta,
     ToolEnded,
     ToolStarted,
     Trace,
@@ -50,9 +45,6 @@ from engine.core.events import (
 from engine.core.ids import AttemptId
 
 RETRY_DELAYS_S = (0.5, 1.0, 2.0)
-# As many as any budget allows; one more than that is enough to trip it.
-MAX_CALLS = 10_000
-MAX_ERROR_CHARS = 2_000
 REMINDER = (
     f"You have not handed in a result. Call `{SUBMIT_RESULT}` now, alone, with what you have. If"
     " the work is not done, say so there."
@@ -206,38 +198,12 @@ class _Conversation:
         self, declarations: tuple[ToolDeclaration, ...]
     ) -> tuple[AssistantMessage, AnswerEnded | AnswerFailed]:
         """Return what one request brought, bounded and tidied, and how it ended."""
-        attempt = self.spec.attempt
-        text, thinking = TextCollector(), TextCollector()
-        calls: list[ToolCall] = []
-        taken = set(self.call_ids)
-        end: AnswerEnded | AnswerFailed = AnswerFailed(
-            Trouble.DISCONNECT, "the answer stopped without an end"
-        )
+        answer = AnswerCollector(self.spec.attempt, self.note, set(self.call_ids))
         async with self.model.stream(self.spec.system, self.messages, declarations) as pieces:
             async for piece in pieces:
-                match piece:
-                    case TextPiece():
-                        for part in text.add(piece.text):
-                            self.note(TextDelta(attempt, part))
-                    case ThinkingPiece():
-                        for part in thinking.add(piece.text):
-                            self.note(ThinkingDelta(attempt, part))
-                    case CallReady() if len(calls) > MAX_CALLS:
-                        pass
-                    case CallReady():
-                        call = tidy_call(piece.call, taken, len(taken) + 1)
-                        taken.add(call.id)
-                        calls.append(call)
-                    case AnswerEnded():
-                        end = piece
-                        break
-                    case AnswerFailed():
-                        message = whole_characters(piece.message[:MAX_ERROR_CHARS])
-                        end = replace(piece, message=message)
-                        break
-                    case _:
-                        assert_never(piece)
-        return AssistantMessage(text.text, tuple(calls), thinking.text), end
+                if answer.add(piece):
+                    break
+        return answer.message, answer.end
 
     async def _keep(self, message: AssistantMessage, end: AnswerEnded | AnswerFailed) -> None:
         """Write an answer down, and remember it unless it broke off."""

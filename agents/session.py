@@ -17,6 +17,7 @@ import trio
 from agents.models.port import (
     AssistantMessage,
     StopReason,
+    Thought,
     ToolDeclaration,
     ToolMessage,
     Usage,
@@ -113,8 +114,7 @@ class SessionFile:
         the conversation.
         """
         content: list[object] = []
-        if message.thinking:
-            content.append({"type": "thinking", "thinking": message.thinking})
+        content += [_thinking(thought) for thought in message.thoughts]
         if message.text:
             content += _text(message.text)
         content += [
@@ -229,14 +229,23 @@ def _text(text: str) -> list[object]:
     return [{"type": "text", "text": text}]
 
 
+def _thinking(thought: Thought) -> dict[str, object]:
+    block: dict[str, object] = {"type": "thinking", "thinking": thought.text}
+    if thought.signature:
+        block["thinkingSignature"] = thought.signature
+    if thought.is_redacted:
+        block["redacted"] = True
+    return block
+
+
 def _usage(usage: Usage) -> dict[str, object]:
     """Return usage in Pi's form; Pi knows no unknown price, so that one shows as nothing spent."""
     cost = usage.cost_usd or 0.0
     return {
-        "input": usage.input_tokens,
+        "input": usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens,
         "output": usage.output_tokens,
-        "cacheRead": 0,
-        "cacheWrite": 0,
+        "cacheRead": usage.cache_read_tokens,
+        "cacheWrite": usage.cache_write_tokens,
         "totalTokens": usage.input_tokens + usage.output_tokens,
         "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": cost},
     }

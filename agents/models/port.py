@@ -35,12 +35,26 @@ class UserMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought:
+    """A stretch of reasoning, handed back to its provider as it came.
+
+    Attributes:
+        text: what may be read of it; empty when it is redacted.
+        signature: the provider's proof that it is its own, or the redacted content.
+    """
+
+    text: str
+    signature: str = ""
+    is_redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AssistantMessage:
     """What the model answered: visible text and the tools it wants called, in order."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
-    thinking: str = ""
+    thoughts: tuple[Thought, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +84,17 @@ class Usage:
     """What answers cost.
 
     Attributes:
+        input_tokens: of everything that was sent, what came out of a cache included.
         cost_usd: None when a price is unknown; adding something unknown stays unknown.
+        cache_read_tokens: the part of the input that the provider had in its cache.
+        cache_write_tokens: the part of the input that the provider put into its cache.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         known = self.cost_usd is not None and other.cost_usd is not None
@@ -83,6 +102,8 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -96,17 +117,29 @@ class StopReason(Enum):
 
 
 class Trouble(Enum):
-    """What went wrong between us and a model; all but the last may pass by themselves."""
+    """What went wrong between us and a model.
+
+    The first three may pass by themselves. A server that breaks (5xx) counts as a disconnect: it
+    says nothing about how much it is asked.
+    """
 
     RATE_LIMIT = "rate_limit"
     OVERLOADED = "overloaded"
     DISCONNECT = "disconnect"
+    AUTHENTICATION = "authentication"
+    CONTEXT_LENGTH = "context_length"
+    MALFORMED = "malformed"
     OTHER = "other"
 
     @property
     def may_pass(self) -> bool:
         """Whether the same request can succeed a moment later."""
-        return self is not Trouble.OTHER
+        return self in (Trouble.RATE_LIMIT, Trouble.OVERLOADED, Trouble.DISCONNECT)
+
+    @property
+    def is_throttling(self) -> bool:
+        """Whether the provider is asked too much, by this agent or by others."""
+        return self in (Trouble.RATE_LIMIT, Trouble.OVERLOADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +154,14 @@ class ThinkingPiece:
     """A piece of reasoning."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtEnded:
+    """The reasoning so far makes one thought; the next piece begins another."""
+
+    signature: str = ""
+    is_redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +184,18 @@ class AnswerFailed:
     """The answer broke off; nothing follows and what came before does not count.
 
     Attributes:
-        message: the provider's own words, for people.
+        message: the provider's own words, for people; never holds a key.
         usage: what the broken answer cost all the same.
+        retry_after_s: how long the provider asks to be left alone; None when it does not say.
     """
 
     trouble: Trouble
     message: str
     usage: Usage = field(default_factory=Usage)
+    retry_after_s: float | None = None
 
 
-AnswerPiece = TextPiece | ThinkingPiece | CallReady | AnswerEnded | AnswerFailed
+AnswerPiece = TextPiece | ThinkingPiece | ThoughtEnded | CallReady | AnswerEnded | AnswerFailed
 
 
 class Model(Protocol):
@@ -166,6 +209,11 @@ class Model(Protocol):
     @property
     def id(self) -> str:
         """The model's name at its provider."""
+        ...
+
+    @property
+    def context_tokens(self) -> int | None:
+        """How many tokens a conversation and its next answer may have; None when unknown."""
         ...
 
     def stream(

@@ -69,6 +69,11 @@ class ScriptedModel:
         """The path of the script as it was written."""
         return self._name
 
+    @property
+    def context_tokens(self) -> int | None:
+        """None: a script reads nothing, so nothing fills up."""
+        return None
+
     @asynccontextmanager
     async def stream(
         self,

@@ -21,6 +21,7 @@ from agents.models.port import (
     StopReason,
     TextPiece,
     ThinkingPiece,
+    Thought,
     ToolCall,
     ToolMessage,
     Trouble,
@@ -110,7 +111,7 @@ async def test_the_model_sees_the_conversation_grow(tmp_path: Path) -> None:
         (UserMessage("Begin."),),
         (
             UserMessage("Begin."),
-            AssistantMessage("I look.", (READ,), "hm"),
+            AssistantMessage("I look.", (READ,), (Thought("hm"),)),
             ToolMessage("a", "read", "hello"),
         ),
     ]

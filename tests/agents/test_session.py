@@ -8,6 +8,7 @@ import trio
 from agents.models.port import (
     AssistantMessage,
     StopReason,
+    Thought,
     ToolCall,
     ToolDeclaration,
     ToolMessage,
@@ -38,7 +39,9 @@ async def test_a_conversation_is_written_as_a_chain_of_entries(tmp_path: Path) -
         await session.open_conversation("You read.", (read,), UserMessage("Begin, ü."))
         call = ToolCall("call_1", "read", {"path": "a"})
         await session.add_answer(
-            AssistantMessage("I look.", (call,), "hm"), StopReason.TOOL_USE, Usage(7, 3, 0.25)
+            AssistantMessage("I look.", (call,), (Thought("hm"),)),
+            StopReason.TOOL_USE,
+            Usage(7, 3, 0.25),
         )
         await session.add_tool(ToolMessage("call_1", "read", "no such file", is_error=True))
     assert lines_of(path) == [

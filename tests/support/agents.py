@@ -75,6 +75,7 @@ class PieceModel:
     shown: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     provider: str = "prepared"
     id: str = "pieces"
+    context_tokens: int | None = None
 
     @asynccontextmanager
     async def stream(
