@@ -35,6 +35,7 @@ from worktrees.journal_store import (
     read_journal,
     write_journal,
 )
+from worktrees.presence import differing_paths
 from worktrees.state import StateTriple, measure
 
 _KERNEL = KernelMover()
@@ -243,24 +244,13 @@ async def rollback(
 
 async def verify_applied(repo: Repository, journal: Journal) -> tuple[bytes, ...]:
     """Return the paths, sorted, that are not now what `journal` leads to, as Git stores it."""
-    expected = [
-        StoredFile(entry.path, entry.after.mode, entry.after.blob)
+    results = {
+        entry.path: None
+        if entry.after is None
+        else StoredFile(entry.path, entry.after.mode, entry.after.blob)
         for entry in journal.entries
-        if entry.after is not None
-    ]
-    misplaced = await trio.to_thread.run_sync(_misplaced, journal)
-    changed = await changed_files(repo, expected, journal.folder / "verify.index")
-    return tuple(sorted(changed | misplaced))
-
-
-def _misplaced(journal: Journal) -> frozenset[bytes]:
-    """Return the paths that are there and should not be, or should be and are not."""
-    with machine_failures("the checkout could not be looked at"), Folders(journal.root) as folders:
-        return frozenset(
-            entry.path
-            for entry in journal.entries
-            if (entry.after is None) is not folders.is_free(entry.path)
-        )
+    }
+    return await differing_paths(repo, results, journal.folder / "verify.index")
 
 
 async def load_journal(folder: Path) -> Journal | None:
