@@ -244,13 +244,17 @@ async def rollback(
 
 async def verify_applied(repo: Repository, journal: Journal) -> tuple[bytes, ...]:
     """Return the paths, sorted, that are not now what `journal` leads to, as Git stores it."""
-    results = {
+    return await differing_paths(repo, results_of(journal), journal.folder / "verify.index")
+
+
+def results_of(journal: Journal) -> dict[bytes, StoredFile | None]:
+    """Return what each path of `journal` holds once it is applied; None where nothing does."""
+    return {
         entry.path: None
         if entry.after is None
         else StoredFile(entry.path, entry.after.mode, entry.after.blob)
         for entry in journal.entries
     }
-    return await differing_paths(repo, results, journal.folder / "verify.index")
 
 
 async def load_journal(folder: Path) -> Journal | None:
