@@ -2,6 +2,8 @@
 
 import sys
 import tempfile
+from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,21 @@ import trio
 
 from engine.core.errors import PinataError
 from engine.system import files, locks
-from pinata.work.context import Context
+from pinata import app
+from pinata.faces import text
+from pinata.faces.command import Command, here, show
+from pinata.work.context import Context, Silence
 from pinata.work.places import Places
 from worktrees.contents import notes_about
 from worktrees.discovery import discover
 from worktrees.examination import examine as examine_checkout
 from worktrees.hygiene import Repository
+
+
+async def _doctor(given: Namespace, environment: Mapping[str, str]) -> int:
+    answer = await examine(app.build_context(environment, here(), Silence()))
+    show(given, answer, text.doctor_lines)
+    return 0 if answer["ok"] else 1
 
 
 async def examine(context: Context) -> dict[str, Any]:
@@ -63,3 +74,6 @@ def _worktrees(state: Path) -> dict[str, Any]:
 
 def _finding(what: str, says: str | Exception) -> dict[str, Any]:
     return {"what": what, "ok": not isinstance(says, Exception), "says": str(says)}
+
+
+COMMANDS: Mapping[str, Command] = {"doctor": _doctor}

@@ -12,12 +12,15 @@ from engine.core.events import (
     CancelRequested,
     CheckEnded,
     CheckoutChanged,
+    ContextCompacted,
     CostLimitPassed,
     Event,
+    ModelThrottled,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
     RunStarted,
+    SteerDelivered,
     ToolStarted,
 )
 from engine.core.ids import TaskId
@@ -26,6 +29,7 @@ from engine.records.event import Logged
 _MARKS = {"succeeded": "✓", "running": "▸", "queued": "·"}
 _SHORT_ID = 8
 _PROSE_LINES = 4
+_MOST_QUOTED = 200
 WIDTH = 80
 NARROWEST = 40
 
@@ -89,7 +93,25 @@ def _attempt_line(event: Event, agents: Mapping[TaskId, str]) -> str | None:
         case CheckoutChanged(attempt=attempt):
             return f"{attempt.task}: the checkout changed while it was being read"
         case _:
+            return _conversation_line(event)
+
+
+def _conversation_line(event: Event) -> str | None:
+    match event:
+        case SteerDelivered(attempt=attempt, text=text, follow_up=follow_up):
+            return f"{attempt.task}:   {'follow-up' if follow_up else 'steered'}: {_quoted(text)}"
+        case ModelThrottled(attempt=attempt, wait_s=wait_s):
+            return f"{attempt.task}:   throttled by its provider, waits {wait_s:.1f} s"
+        case ContextCompacted(attempt=attempt, tokens_before=tokens):
+            return f"{attempt.task}:   conversation of {tokens} tokens compacted"
+        case _:
             return None
+
+
+def _quoted(text: str) -> str:
+    """Return the beginning of what may be pages long, on one line."""
+    cut = len(text) > _MOST_QUOTED
+    return visible(text[:_MOST_QUOTED]) + (" …" if cut else "")
 
 
 def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:

@@ -1,0 +1,61 @@
+"""What the commands have in common: their shape, where they stand, and how answers are printed."""
+
+import json
+import shutil
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from engine.core.errors import UsageError
+from pinata.faces import output, text
+from pinata.tools.registry import Answer
+
+CANCELLED = 3
+
+
+class Command(Protocol):
+    """Carries out one command."""
+
+    async def __call__(self, given: Namespace, environment: Mapping[str, str]) -> int:
+        """Return the exit code.
+
+        Raises:
+            PinataError: the command was refused, or failed.
+        """
+        ...
+
+
+def here() -> Path:
+    """Return the folder that the caller stands in.
+
+    Raises:
+        UsageError: it has been removed.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError("the folder you stand in is gone: go to another one") from error
+
+
+def width() -> int:
+    """Return where prose is wrapped: at the terminal's edge, or where most terminals have it."""
+    return max(text.NARROWEST, shutil.get_terminal_size((text.WIDTH, 0)).columns)
+
+
+def show(given: Namespace, answer: Answer, lines: Callable[[Answer], Iterable[str]]) -> None:
+    """Print an answer as JSON when that was asked for, else as `lines` shows it."""
+    if given.json:
+        show_json(answer)
+    else:
+        show_lines(lines(answer))
+
+
+def show_json(answer: object) -> None:
+    """Print an answer as JSON."""
+    output.write(json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Print lines."""
+    output.write("".join(f"{line}\n" for line in lines))

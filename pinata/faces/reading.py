@@ -1,0 +1,50 @@
+"""The commands that tell and change nothing."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from functools import partial
+
+import trio
+
+from pinata import app
+from pinata.faces import output, text
+from pinata.faces.command import Command, here, show, show_json, show_lines, width
+from pinata.faces.logs import show_log
+from pinata.work.context import Silence
+
+
+async def _status(given: Namespace, environment: Mapping[str, str]) -> int:
+    arguments = {
+        name: value
+        for name in ("run", "task", "offset", "limit", "detail")
+        if (value := getattr(given, name)) is not None
+    }
+    context = app.build_context(environment, here(), Silence())
+    answer = await app.call_tool(context, "pinata_status", arguments)
+    if given.task is None:
+        show(given, answer, partial(text.run_lines, width=width()))
+    elif given.detail in (None, "summary"):
+        show(given, answer, partial(text.task_lines, width=width()))
+    elif given.detail == "transcript":
+        show(given, answer, text.transcript_lines)
+    else:
+        show_json(answer)
+    return 0
+
+
+async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, here(), Silence())
+    await show_log(context, given, output.write)
+    return 0
+
+
+async def _tools(given: Namespace, environment: Mapping[str, str]) -> int:  # noqa: ARG001 - one shape for all commands
+    described = await trio.to_thread.run_sync(app.describe_tools)
+    if given.json:
+        show_json(described)
+    else:
+        show_lines(text.tool_lines(described, width()))
+    return 0
+
+
+COMMANDS: Mapping[str, Command] = {"status": _status, "logs": _logs, "tools": _tools}

@@ -1,0 +1,64 @@
+"""The commands that carry a run: they show its progress and can be interrupted."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from engine.records.json_text import decode_json
+from engine.system.files import read_input
+from pinata import app
+from pinata.faces import output, text
+from pinata.faces.command import Command, here, width
+from pinata.faces.interruption import interruptible
+from pinata.faces.progress import Progress
+from pinata.tools.registry import Answer
+
+_JOB_LIMIT_BYTES = 16 << 20
+_RUN_CODES = {"succeeded": 0, "cancelled": 3}
+
+
+async def _run(given: Namespace, environment: Mapping[str, str]) -> int:
+    path = here() / given.job
+    job = await trio.to_thread.run_sync(_read_job, path)
+    if given.mode is not None and isinstance(job, dict):
+        config = job.get("config")
+        settings = config if isinstance(config, dict) else {}
+        job = {**job, "config": {**settings, "mode": given.mode}}
+    progress = Progress(as_json=given.json)
+    context = app.build_context(environment, here(), progress, base=path.resolve().parent)
+    answer = await interruptible(progress, partial(app.call_tool, context, "pinata_run", job))
+    return _end_run(answer)
+
+
+async def _resume(given: Namespace, environment: Mapping[str, str]) -> int:
+    progress = Progress(as_json=given.json)
+    context = app.build_context(environment, here(), progress)
+    answer = await interruptible(progress, partial(app.resume_run, context, given.run))
+    return _end_run(answer)
+
+
+def _end_run(answer: Answer) -> int:
+    """Print what became of a run; the log is on stdout already."""
+    for line in text.run_lines(answer, width()):
+        output.note(line)
+    if _can_be_applied(answer):
+        output.note(f"to apply it: pinata integrate {answer['run']}")
+    return _RUN_CODES.get(answer["status"], 1)
+
+
+def _can_be_applied(answer: Answer) -> bool:
+    """Whether it looks as if the run's change could go in, and has not gone in yet."""
+    changed = {task["id"] for task in answer["tasks"] if "artifact" in task}
+    judged = {task["review"]["target"]["task"] for task in answer["tasks"] if "review" in task}
+    is_new = "verification" not in answer
+    return answer["status"] == "succeeded" and is_new and bool(changed) and changed <= judged
+
+
+def _read_job(path: Path) -> object:
+    return decode_json(read_input(path, _JOB_LIMIT_BYTES), str(path))
+
+
+COMMANDS: Mapping[str, Command] = {"run": _run, "resume": _resume}
