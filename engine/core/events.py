@@ -97,6 +97,19 @@ class CheckoutChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SteerDelivered:
+    """A message to a running agent is about to enter its conversation.
+
+    Attributes:
+        follow_up: whether it was held back until the agent would otherwise have stopped.
+    """
+
+    attempt: AttemptId
+    text: str
+    follow_up: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunResumed:
     """A new process took the run over from one that died."""
 
@@ -123,6 +136,7 @@ Decision = (
     | CheckStarted
     | CheckEnded
     | CheckoutChanged
+    | SteerDelivered
     | RunResumed
     | RunSettled
 )
@@ -196,8 +210,40 @@ class UsageReported:
     cost_usd: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class ModelThrottled:
+    """The provider refused a request because of its rate or its load.
+
+    Attributes:
+        wait_s: how long the attempt waits before it asks again.
+    """
+
+    attempt: AttemptId
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCompacted:
+    """A conversation that was about to outgrow its model was replaced by a summary of itself.
+
+    Attributes:
+        tokens_before: how long it was.
+    """
+
+    attempt: AttemptId
+    tokens_before: int
+
+
 Trace = (
-    TurnStarted | TextDelta | ThinkingDelta | MessageEnded | ToolStarted | ToolEnded | UsageReported
+    TurnStarted
+    | TextDelta
+    | ThinkingDelta
+    | MessageEnded
+    | ToolStarted
+    | ToolEnded
+    | UsageReported
+    | ModelThrottled
+    | ContextCompacted
 )
 
 Event = Decision | Trace

@@ -11,13 +11,16 @@ from engine.core.events import (
     CheckEnded,
     CheckoutChanged,
     CheckStarted,
+    ContextCompacted,
     CostLimitPassed,
     Event,
     MessageEnded,
+    ModelThrottled,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
     RunStarted,
+    SteerDelivered,
     TaskQueued,
     TextDelta,
     ThinkingDelta,
@@ -54,7 +57,7 @@ def reduce(state: RunState, event: Event) -> bool:
             return _settle(state, attempt, outcome)
         case UsageReported(attempt=attempt, cost_usd=cost_usd):
             return _spend(state, attempt, cost_usd)
-        case CheckStarted() | CheckEnded() | CheckoutChanged():
+        case CheckStarted() | CheckEnded() | CheckoutChanged() | SteerDelivered():
             return state.is_running(event.attempt)
         case (
             TurnStarted()
@@ -63,6 +66,8 @@ def reduce(state: RunState, event: Event) -> bool:
             | MessageEnded()
             | ToolStarted()
             | ToolEnded()
+            | ModelThrottled()
+            | ContextCompacted()
         ):
             return False
         case _:

@@ -15,13 +15,16 @@ from engine.core.events import (
     CheckEnded,
     CheckoutChanged,
     CheckStarted,
+    ContextCompacted,
     CostLimitPassed,
     Event,
     MessageEnded,
+    ModelThrottled,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
     RunStarted,
+    SteerDelivered,
     TaskQueued,
     TextDelta,
     ThinkingDelta,
@@ -74,6 +77,14 @@ class CheckView:
 
 
 @dataclass(frozen=True, slots=True)
+class SteerView:
+    """A message that reached an agent while it worked; see `SteerDelivered`."""
+
+    text: str
+    follow_up: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TaskView:
     """What is shown of one task.
 
@@ -86,6 +97,7 @@ class TaskView:
         attempt_usage: what the newest attempt used so far.
         earlier_usage: what all attempts before it used.
         checks: of the newest attempt, in the order in which they started.
+        steers: of all attempts, in the order in which they were delivered.
         activity: what a running agent does at the moment, in a few words; not kept.
     """
 
@@ -104,6 +116,7 @@ class TaskView:
     earlier_usage: UsageView = UsageView()
     checks: tuple[CheckView, ...] = ()
     checkout_changed: bool = False
+    steers: tuple[SteerView, ...] = ()
     activity: str = ""
 
     @property
@@ -190,7 +203,12 @@ class RunView:
     def _queue(self, at_ms: int, name: TaskId) -> None:
         old = self.tasks.get(name, TaskView(name))
         self.tasks[name] = TaskView(
-            name, attempt=old.attempt, queued_at_ms=at_ms, earlier_usage=old.usage
+            name,
+            attempt=old.attempt,
+            queued_at_ms=at_ms,
+            earlier_usage=old.usage,
+            # What an earlier try was told shaped what the next one goes on from.
+            steers=old.steers,
         )
 
     def _start(self, at_ms: int, attempt: AttemptId) -> None:
@@ -238,11 +256,22 @@ def _changed(task: TaskView, event: "_Change") -> TaskView:
             return replace(task, checks=_ended(task.checks, event), activity="")
         case CheckoutChanged():
             return replace(task, checkout_changed=True)
+        case SteerDelivered(text=text, follow_up=follow_up):
+            return replace(task, steers=(*task.steers, SteerView(text, follow_up)))
         case UsageReported():
             return replace(task, attempt_usage=_usage(event))
+        case ModelThrottled(wait_s=wait_s):
+            return replace(task, activity=f"waits {wait_s:.1f} s for its provider")
         case ToolStarted(tool=tool, summary=summary):
             return replace(task, activity=f"{tool} {summary}".rstrip())
-        case TextDelta() | ThinkingDelta() | ToolEnded() | MessageEnded() | TurnStarted():
+        case (
+            TextDelta()
+            | ThinkingDelta()
+            | ToolEnded()
+            | MessageEnded()
+            | TurnStarted()
+            | ContextCompacted()
+        ):
             activity = _ACTIVITIES.get(type(event), "")
             return task if task.activity == activity else replace(task, activity=activity)
         case _:
@@ -268,4 +297,4 @@ def _usage(event: UsageReported) -> UsageView:
     )
 
 
-_Change = AttemptStopping | CheckStarted | CheckEnded | CheckoutChanged | Trace
+_Change = AttemptStopping | CheckStarted | CheckEnded | CheckoutChanged | SteerDelivered | Trace

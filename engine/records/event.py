@@ -21,13 +21,16 @@ from engine.core.events import (
     CheckEnded,
     CheckoutChanged,
     CheckStarted,
+    ContextCompacted,
     CostLimitPassed,
     Event,
     MessageEnded,
+    ModelThrottled,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
     RunStarted,
+    SteerDelivered,
     TaskQueued,
     TextDelta,
     ThinkingDelta,
@@ -84,7 +87,7 @@ def _read_bool(value: object) -> bool:
     return value
 
 
-def _write_dollars(value: float) -> str:
+def _write_float(value: float) -> str:
     assert math.isfinite(value)
     return repr(float(value))
 
@@ -92,6 +95,12 @@ def _write_dollars(value: float) -> str:
 def _read_dollars(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         raise ValueError("is not an amount of money")
+    return float(value)
+
+
+def _read_seconds(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError("is not a number of seconds")
     return float(value)
 
 
@@ -110,7 +119,8 @@ def _choice(kind: type[Status] | type[StopCause] | type[FailureStage]) -> _Form:
 _TEXT = _Form(encode_basestring_ascii, _read_text)
 _INT = _Form(str, _read_int)
 _BOOL = _Form(lambda value: "true" if value else "false", _read_bool)
-_DOLLARS = _Form(_write_dollars, _read_dollars)
+_DOLLARS = _Form(_write_float, _read_dollars)
+_SECONDS = _Form(_write_float, _read_seconds)
 _STATUS = _choice(Status)
 
 
@@ -178,6 +188,7 @@ _SHAPES: Mapping[type[Event], tuple[str, tuple[_Field, ...]]] = {
         ),
     ),
     CheckoutChanged: ("checkout_changed", _ATTEMPT),
+    SteerDelivered: ("steer", (*_TEXT_FIELDS, _Field("follow_up", _BOOL, "followUp"))),
     RunResumed: ("run_resumed", (_REASON,)),
     RunSettled: ("run_settled", (_Field("status", _STATUS, "status"), _MAYBE_REASON)),
     TurnStarted: ("turn_start", (*_ATTEMPT, _Field("turn", _INT, "turn"))),
@@ -197,6 +208,8 @@ _SHAPES: Mapping[type[Event], tuple[str, tuple[_Field, ...]]] = {
             _Field("cost_usd", _DOLLARS, "costUsd", optional=True),
         ),
     ),
+    ModelThrottled: ("retry", (*_ATTEMPT, _Field("wait_s", _SECONDS, "waitS"))),
+    ContextCompacted: ("compaction", (*_ATTEMPT, _Field("tokens_before", _INT, "tokensBefore"))),
 }
 _TYPES = {name: (kind, fields) for kind, (name, fields) in _SHAPES.items()}
 

@@ -11,8 +11,10 @@ from engine.core.errors import CorruptionError, ExternalError
 from engine.core.events import (
     AttemptSettled,
     AttemptStarted,
+    ContextCompacted,
     Event,
     MessageEnded,
+    ModelThrottled,
     RunResumed,
     RunSettled,
     RunStarted,
@@ -191,12 +193,13 @@ async def test_leaving_writes_what_is_buffered(path: Path) -> None:
     assert written(path) == [TextDelta(A1, "so")]
 
 
-async def test_a_lean_log_leaves_talk_out(path: Path) -> None:
+async def test_a_lean_log_leaves_talk_out_and_keeps_what_is_rare(path: Path) -> None:
+    rare = [ModelThrottled(A1, 2.5), ContextCompacted(A1, 9_000)]
     async with opened(path, Mode.LEAN) as log:
-        for event in TALK:
+        for event in (*TALK, *rare):
             log.note(event)
         await log.append([RunResumed("x")])
-    assert written(path) == [RunResumed("x")]
+    assert written(path) == [*rare, RunResumed("x")]
 
 
 async def test_a_lean_log_thins_usage_and_keeps_the_last_one(path: Path) -> None:

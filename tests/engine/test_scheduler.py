@@ -20,6 +20,7 @@ from engine.core.events import (
     RunResumed,
     RunSettled,
     RunStarted,
+    SteerDelivered,
     TaskQueued,
     TextDelta,
     UsageReported,
@@ -405,13 +406,15 @@ async def test_a_recorded_event_is_durable_when_record_returns() -> None:
         for event in (
             CheckStarted(attempt, CheckId("lint")),
             CheckEnded(attempt, CheckId("lint"), passed=True, duration_ms=3),
+            SteerDelivered(attempt, "look at b.py", follow_up=False),
         ):
+            assert event not in sink.events
             await reporter.record(event)
             seen.append(event in sink.events)
         return SUCCESS
 
     await play(graph_of({"a": ()}), ScriptedExecutor({"a": checks}), sink)
-    assert seen == [True, True]
+    assert seen == [True, True, True]
 
 
 async def test_late_events_of_a_settled_attempt_are_dropped() -> None:
@@ -424,11 +427,12 @@ async def test_late_events_of_a_settled_attempt_are_dropped() -> None:
 
     async def reports_late(attempt: AttemptId, reporter: Reporter) -> AttemptOutcome:
         await kept[0].record(CheckStarted(AttemptId(A, 1), CheckId("lint")))
+        await kept[0].record(SteerDelivered(AttemptId(A, 1), "too late", follow_up=False))
         return SUCCESS
 
     executor = ScriptedExecutor({"a": leaks, "b": reports_late})
     await play(graph_of({"a": (), "b": ("a",)}), executor, sink)
-    assert not any(isinstance(event, CheckStarted) for event in sink.events)
+    assert not any(isinstance(event, CheckStarted | SteerDelivered) for event in sink.events)
 
 
 async def test_a_noted_event_goes_to_the_sink_without_waking_the_loop() -> None:

@@ -13,13 +13,16 @@ from engine.core.events import (
     CheckEnded,
     CheckoutChanged,
     CheckStarted,
+    ContextCompacted,
     CostLimitPassed,
     Event,
     MessageEnded,
+    ModelThrottled,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
     RunStarted,
+    SteerDelivered,
     TaskQueued,
     TextDelta,
     ThinkingDelta,
@@ -151,6 +154,12 @@ NO_NEWS: dict[str, tuple[tuple[Event, ...], Event]] = {
         (),
         CheckStarted(AttemptId(A, 1), CheckId("lint")),
     ),
+    "a steer of an attempt that has settled": (
+        (started(A), settled(A, FAILED)),
+        SteerDelivered(AttemptId(A, 1), "look", follow_up=False),
+    ),
+    "a refusal by a provider": ((started(A),), ModelThrottled(AttemptId(A, 1), 1.0)),
+    "a compacted conversation": ((started(A),), ContextCompacted(AttemptId(A, 1), 9)),
     "text": ((started(A),), TextDelta(AttemptId(A, 1), "hm")),
     "the beginning of a turn": ((started(A),), TurnStarted(AttemptId(A, 1), 1)),
 }
@@ -172,7 +181,7 @@ def test_a_task_is_ready_after_its_last_predecessor_succeeded() -> None:
     assert list(state.ready) == [TaskId("d"), C]
 
 
-def test_events_about_a_running_attempts_checks_are_news_and_change_nothing() -> None:
+def test_what_only_has_to_be_durable_is_news_and_changes_nothing() -> None:
     state = state_after(started(A))
     old = snapshot(state)
     a = AttemptId(A, 1)
@@ -180,6 +189,7 @@ def test_events_about_a_running_attempts_checks_are_news_and_change_nothing() ->
         CheckStarted(a, CheckId("lint")),
         CheckEnded(a, CheckId("lint"), passed=True, duration_ms=1),
         CheckoutChanged(a),
+        SteerDelivered(a, "look", follow_up=True),
     ):
         assert reduce(state, event)
     assert snapshot(state) == old
@@ -261,12 +271,15 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(RunDeadlinePassed, st.just(5)),
     st.builds(CostLimitPassed, st.just(1.0), st.just(1.5)),
     st.builds(CheckStarted, ATTEMPTS, st.just(CheckId("lint"))),
+    st.builds(SteerDelivered, ATTEMPTS, st.just("look"), st.booleans()),
     st.builds(RunResumed, st.just("why")),
     st.builds(RunSettled, st.sampled_from(Status)),
     st.builds(ThinkingDelta, ATTEMPTS, st.just("hm")),
     st.builds(MessageEnded, ATTEMPTS, st.just("stop")),
     st.builds(ToolStarted, ATTEMPTS, st.just("1"), st.just("read"), st.just("")),
     st.builds(ToolEnded, ATTEMPTS, st.just("1"), st.just("read"), st.booleans()),
+    st.builds(ModelThrottled, ATTEMPTS, st.just(1.0)),
+    st.builds(ContextCompacted, ATTEMPTS, st.just(9)),
     st.builds(
         UsageReported,
         ATTEMPTS,

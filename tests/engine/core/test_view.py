@@ -10,13 +10,16 @@ from engine.core.events import (
     CheckEnded,
     CheckoutChanged,
     CheckStarted,
+    ContextCompacted,
     CostLimitPassed,
     Event,
     MessageEnded,
+    ModelThrottled,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
     RunStarted,
+    SteerDelivered,
     TaskQueued,
     TextDelta,
     ThinkingDelta,
@@ -28,7 +31,7 @@ from engine.core.events import (
 )
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, FailureStage, Status, Stop, StopCause
-from engine.core.view import CheckView, RunView, TaskView, UsageView
+from engine.core.view import CheckView, RunView, SteerView, TaskView, UsageView
 
 A, B = TaskId("a"), TaskId("b")
 A1, A2 = AttemptId(A, 1), AttemptId(A, 2)
@@ -114,6 +117,8 @@ ACTIVITIES: list[tuple[Trace, str]] = [
     (ToolStarted(A1, "1", "list", ""), "list"),
     (ToolEnded(A1, "1", "read", is_error=False), ""),
     (MessageEnded(A1, "stop"), ""),
+    (ModelThrottled(A1, 2.5), "waits 2.5 s for its provider"),
+    (ContextCompacted(A1, 9), ""),
 ]
 
 
@@ -162,6 +167,27 @@ def test_a_second_try_starts_afresh_and_keeps_what_the_first_used() -> None:
         earlier_usage=UsageView(1, 2, 10, 5, 0.25),
     )
     assert view.tasks[A].usage == UsageView(2, 3, 11, 6, 0.75)
+
+
+def test_what_an_agent_was_told_is_kept_in_order_over_all_of_its_tries() -> None:
+    view = view_of(
+        [
+            *OPENING,
+            SteerDelivered(A1, "not b.py", follow_up=False),
+            SteerDelivered(A1, "and say why", follow_up=True),
+            AttemptSettled(A1, AttemptOutcome(Status.FAILED, "gave up")),
+            SteerDelivered(A1, "too late", follow_up=False),
+            TaskQueued(A),
+            AttemptStarted(A2),
+            SteerDelivered(A2, "once more", follow_up=False),
+        ]
+    )
+    assert view.tasks[A].steers == (
+        SteerView("not b.py", follow_up=False),
+        SteerView("and say why", follow_up=True),
+        SteerView("once more", follow_up=False),
+    )
+    assert view.tasks[B].steers == ()
 
 
 def test_only_the_check_that_ended_changes() -> None:

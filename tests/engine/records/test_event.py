@@ -12,13 +12,16 @@ from engine.core.events import (
     CheckEnded,
     CheckoutChanged,
     CheckStarted,
+    ContextCompacted,
     CostLimitPassed,
     Event,
     MessageEnded,
+    ModelThrottled,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
     RunStarted,
+    SteerDelivered,
     TaskQueued,
     TextDelta,
     ThinkingDelta,
@@ -95,6 +98,16 @@ LINES: list[tuple[Event, dict[str, object]]] = [
         },
     ),
     (CheckoutChanged(A1), {"type": "checkout_changed", "agent": "a", "attempt": 1}),
+    (
+        SteerDelivered(A1, "look at\nb.py", follow_up=True),
+        {
+            "type": "steer",
+            "agent": "a",
+            "attempt": 1,
+            "text": "look at\nb.py",
+            "followUp": True,
+        },
+    ),
     (RunResumed("crash"), {"type": "run_resumed", "reason": "crash"}),
     (RunSettled(Status.SUCCEEDED), {"type": "run_settled", "status": "succeeded"}),
     (
@@ -161,6 +174,11 @@ LINES: list[tuple[Event, dict[str, object]]] = [
             "costUsd": 0.1,
         },
     ),
+    (ModelThrottled(A1, 2.5), {"type": "retry", "agent": "a", "attempt": 1, "waitS": 2.5}),
+    (
+        ContextCompacted(A1, 150_000),
+        {"type": "compaction", "agent": "a", "attempt": 1, "tokensBefore": 150_000},
+    ),
 ]
 
 
@@ -221,6 +239,10 @@ def test_any_text_and_amount_survives(text: str, cost: float) -> None:
             line(type="cost_limit", agent=..., limitUsd="1", spentUsd=1),
             "'limitUsd' is not an amount",
         ),
+        (line(type="retry", attempt=1, waitS=-1), "'waitS' is not a number of seconds"),
+        (line(type="retry", attempt=1, waitS=True), "'waitS' is not a number of seconds"),
+        (line(type="retry", attempt=1, waitS=float("inf")), "'waitS' is not a number of seconds"),
+        (line(type="retry", attempt=1, waitS="1"), "'waitS' is not a number of seconds"),
         (
             line(type="tool_end", attempt=1, call="1", tool="read", isError=0),
             "'isError' is neither true nor false",
