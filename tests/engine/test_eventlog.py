@@ -194,7 +194,7 @@ async def test_leaving_writes_what_is_buffered(path: Path) -> None:
 
 
 async def test_a_lean_log_leaves_talk_out_and_keeps_what_is_rare(path: Path) -> None:
-    rare = [ModelThrottled(A1, 2.5), ContextCompacted(A1, 9_000)]
+    rare: list[Trace] = [ModelThrottled(A1, 2.5), ContextCompacted(A1, 9_000)]
     async with opened(path, Mode.LEAN) as log:
         for event in (*TALK, *rare):
             log.note(event)
