@@ -86,20 +86,26 @@ def read_regular(path: Path, limit_bytes: int) -> bytes:
     return data
 
 
-def read_input(path: Path, limit_bytes: int) -> bytes:
+def read_input(path: Path, limit_bytes: int, *, name: str | None = None) -> bytes:
     """Return the contents of the file that a person names at `path`, through links too.
+
+    Args:
+        path: of the file.
+        limit_bytes: the most that it may hold.
+        name: what messages call it; its path without one.
 
     Raises:
         UsageError: it cannot be read, is no regular file, or is longer than `limit_bytes`.
     """
+    name = name or str(path)
     try:
         data = _read_plain(path, 0, limit_bytes)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     if data is None:
-        raise UsageError(f"{path} is no regular file")
+        raise UsageError(f"{name} is no regular file")
     if len(data) > limit_bytes:
-        raise UsageError(f"{path} is longer than {limit_bytes:,} bytes")
+        raise UsageError(f"{name} is longer than {limit_bytes:,} bytes")
     return data
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agents.definition import Source
 from agents.prompt import system_prompt
-from agents.roster import load_roster
+from agents.roster import Layer, load_roster
 
 DEFINITIONS = load_roster().definitions
 SCOUT = DEFINITIONS["scout"]
@@ -66,7 +66,7 @@ def test_tasks_of_one_custom_agent_share_its_prompt(tmp_path: Path) -> None:
     (tmp_path / "digger.md").write_text(text)
     prompts = set()
     for _ in range(2):
-        digger = load_roster([(Source.USER, tmp_path)]).definitions["digger"]
+        digger = load_roster([Layer(Source.USER, tmp_path)]).definitions["digger"]
         prompts.add(system_prompt(digger, digger.tools, codemode=False))
     (prompt,) = prompts
     assert prompt.startswith("Dig.\n")

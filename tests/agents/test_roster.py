@@ -1,24 +1,26 @@
 import json
+import os
 import textwrap
 from pathlib import Path
 
 import pytest
 
 from agents.definition import Source, decode_definition, encode_definition
-from agents.roster import BUNDLED_FOLDER, Roster, load_roster
+from agents.roster import BUNDLED, Layer, Roster, load_roster
 from engine.core.errors import CorruptionError
 from engine.core.spec import Backend, Kind, Thinking
+from tests.support.privileges import unprivileged
 
 GOOD = "---\ndescription: d\nkind: reader\n---\nLook.\n"
 
 
 def put(folder: Path, name: str, text: str) -> None:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(textwrap.dedent(text), encoding="utf-8")
 
 
 def roster_of(tmp_path: Path, *, web_tools: bool = False) -> Roster:
-    return load_roster([(Source.USER, tmp_path)], web_tools=web_tools)
+    return load_roster([Layer(Source.USER, tmp_path)], web_tools=web_tools)
 
 
 def reason_of(tmp_path: Path, text: str, name: str = "x") -> str:
@@ -94,12 +96,12 @@ def test_the_digest_follows_what_the_agent_is_and_nothing_else(tmp_path: Path) -
     put(tmp_path / "two", "a.md", "\ufeff" + GOOD.replace("\n", "\r\n") + "\n\n")
     put(tmp_path / "three", "a.md", GOOD.replace("Look.", "Look!"))
     digests = [
-        load_roster([(source, tmp_path / name)]).definitions["a"].digest
+        load_roster([Layer(source, tmp_path / name)]).definitions["a"].digest
         for source, name in [(Source.USER, "one"), (Source.PROJECT, "two"), (Source.USER, "three")]
     ]
     assert digests[0] == digests[1]
     assert digests[0] != digests[2]
-    again = load_roster([(Source.USER, tmp_path / "one")]).definitions["a"]
+    again = load_roster([Layer(Source.USER, tmp_path / "one")]).definitions["a"]
     assert again.digest == digests[0]
 
 
@@ -110,7 +112,7 @@ def test_the_digest_follows_what_the_agent_is_and_nothing_else(tmp_path: Path) -
         ("---\nkind: reader\n", "x.md: its front matter does not end; add a line of three hyphens"),
         (
             GOOD.replace("kind", "role"),
-            'x.md: front matter: unknown field "role"; the fields are descr',
+            'x.md: front matter: unknown field "role"; the fields are name,',
         ),
         (GOOD.replace("d\n", "d\nkind: writer\n", 1), "x.md: front matter: line 3: the key 'kind'"),
         (
@@ -122,11 +124,19 @@ def test_the_digest_follows_what_the_agent_is_and_nothing_else(tmp_path: Path) -
         (GOOD.replace("---\n", "---\n- 1\n", 1), "x.md: front matter: line 2: "),
         ("---\n- 1\n---\nx", "x.md: front matter: [1] is not an object"),
         ("---\n---\nx", "has no description; say in one sentence what it is for"),
-        ("---\ndescription: d\n---\nx", "has no kind; add reader, writer or reviewer to use it in"),
+        ("---\ndescription: d\n---\nx", "has no kind, so it serves the herd only; add reader"),
+        (GOOD.replace("kind", "enabled: false\nkind"), "is disabled; set enabled: true to use it"),
+        (GOOD.replace("kind", "bodyMode: append\nkind"), "x.md: bodyMode: there is no definition"),
+        (GOOD.replace("kind", "agents: [y, y]\nkind"), "agents: names a definition twice"),
+        (GOOD.replace("kind", "agents: [y]\nkind"), 'agents: "y" is not available; correct or'),
+        (
+            "---\ndescription: d\nrequireSources: true\n---\nx",
+            "requireSources: is for readers; remove it",
+        ),
         (GOOD.replace("Look.", ""), "has no text below its front matter; describe the agent there"),
         (GOOD + "\0", "x.md: its text holds a NUL character"),
         (GOOD + "y" * 64_000, "x.md: its text may have at most 64000 characters"),
-        (GOOD + "y" * (1 << 20), "x.md: is larger than 1 MiB"),
+        (GOOD + "y" * (1 << 20), "x.md: the file is longer than 1,048,576 bytes"),
         (
             GOOD.replace("kind", "tools: [read, bash]\nkind"),
             "tools: a reader may not have bash; it",
@@ -155,15 +165,31 @@ def test_a_faulty_definition_is_unavailable_with_its_reason(
 
 def test_a_file_that_is_not_text_or_not_readable_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "bytes.md").write_bytes(b"\xff")
-    (tmp_path / "folder.md").mkdir()
-    assert roster_of(tmp_path).reasons == {
+    put(tmp_path, "closed.md", GOOD)
+    (tmp_path / "closed.md").chmod(0)
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "broken.md").symlink_to("nowhere")
+    assert unprivileged(lambda: roster_of(tmp_path)).reasons == {
+        "broken": "broken.md: the file cannot be read: No such file or directory",
         "bytes": "bytes.md: is not UTF-8 text",
-        "folder": "folder.md: cannot be read (Is a directory)",
+        "closed": "closed.md: the file cannot be read: Permission denied",
+        "pipe": "pipe.md: the file is no regular file",
     }
 
 
 def test_the_file_name_must_be_a_name(tmp_path: Path) -> None:
     assert "the file's name must be the agent's" in reason_of(tmp_path, GOOD, "Big Name")
+    (tmp_path / "Big Name.md").unlink()
+    assert "the file's name must be the agent's" in reason_of(tmp_path, GOOD, "Scout")
+    (tmp_path / os.fsdecode(b"\xff.md")).write_text(GOOD)
+    assert sorted(roster_of(tmp_path).reasons) == ['"\\377"', "Scout"]
+
+
+def test_a_name_in_the_front_matter_is_the_files(tmp_path: Path) -> None:
+    put(tmp_path, "x.md", GOOD.replace("kind", "name: x\nkind"))
+    assert list(roster_of(tmp_path).definitions) == ["x"]
+    reason = reason_of(tmp_path, GOOD.replace("kind", "name: y\nkind"))
+    assert reason == "x.md: front matter: name: must be the file's, x, or be left out"
 
 
 def test_a_faulty_file_hides_no_other(tmp_path: Path) -> None:
@@ -181,12 +207,12 @@ def test_web_tools_are_for_readers_when_something_provides_them(tmp_path: Path) 
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert roster_of(tmp_path / "none") == Roster({})
+    assert load_roster([Layer(Source.USER, tmp_path / "none")]) == Roster({})
 
 
 def test_an_overlay_changes_what_it_states_and_says_so(tmp_path: Path) -> None:
     put(tmp_path, "scout.md", "---\ntools: [read]\n---\n")
-    folders = [(Source.PRESET, BUNDLED_FOLDER), (Source.PROJECT, tmp_path)]
+    folders = [BUNDLED, Layer(Source.PROJECT, tmp_path)]
     roster = load_roster(folders)
     below, above = load_roster().definitions["scout"], roster.definitions["scout"]
     assert (above.tools, above.source) == (("read",), Source.PROJECT)
@@ -197,17 +223,19 @@ def test_an_overlay_changes_what_it_states_and_says_so(tmp_path: Path) -> None:
 
 def test_an_overlay_cannot_change_the_kind(tmp_path: Path) -> None:
     put(tmp_path, "scout.md", GOOD.replace("reader", "writer"))
-    roster = load_roster([(Source.PRESET, BUNDLED_FOLDER), (Source.PROJECT, tmp_path)])
-    assert roster.reasons == {
-        "scout": "scout.md: an overlay cannot change the kind reader; use another name"
-    }
+    roster = load_roster([BUNDLED, Layer(Source.PROJECT, tmp_path)])
+    (fault,) = roster.unavailable
+    assert (fault.name, fault.kind, fault.herd_only) == ("scout", Kind.READER, False)
+    assert fault.reason == "scout.md: an overlay cannot change the kind reader; use another name"
     assert sorted(roster.definitions) == ["builder", "reviewer"]
 
 
 def test_a_faulty_lower_layer_does_not_spoil_a_whole_upper_one(tmp_path: Path) -> None:
     put(tmp_path / "project", "x.md", "nothing")
     put(tmp_path / "user", "x.md", GOOD)
-    roster = load_roster([(Source.PROJECT, tmp_path / "project"), (Source.USER, tmp_path / "user")])
+    roster = load_roster(
+        [Layer(Source.PROJECT, tmp_path / "project"), Layer(Source.USER, tmp_path / "user")]
+    )
     assert roster.kinds == {"x": Kind.READER}
     assert roster.notices[0].startswith("agent x: the project definition is left out: x.md: must")
 
@@ -238,3 +266,129 @@ def test_a_stored_definition_that_was_changed_is_refused(
     with pytest.raises(CorruptionError) as caught:
         decode_definition(stored)
     assert str(caught.value).startswith(message)
+
+
+def test_definitions_lie_in_folders_below_too(tmp_path: Path) -> None:
+    put(tmp_path / "web" / "deep", "x.md", GOOD)
+    put(tmp_path, "y.md", GOOD)
+    assert list(roster_of(tmp_path).definitions) == ["x", "y"]
+
+
+def test_a_name_that_stands_twice_in_a_layer_is_unavailable(tmp_path: Path) -> None:
+    put(tmp_path / "a", "x.md", GOOD)
+    put(tmp_path / "b", "x.md", GOOD)
+    reasons = roster_of(tmp_path).reasons
+    assert reasons == {"x": "x.md: stands more than once (a/x.md and b/x.md); rename one"}
+
+
+def test_links_of_a_project_lead_nowhere_else(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere", "x.md", GOOD)
+    folder = tmp_path / "repo" / "agents"
+    put(folder, "y.md", GOOD)
+    (folder / "x.md").symlink_to(tmp_path / "elsewhere" / "x.md")
+    (folder / "z.md").symlink_to("y.md")
+    (folder / "more").symlink_to(tmp_path / "elsewhere")
+    free = load_roster([Layer(Source.USER, folder)])
+    assert free.reasons == {"x": "x.md: stands more than once (x.md and more/x.md); rename one"}
+    bound = load_roster([Layer(Source.PROJECT, folder, within=tmp_path / "repo")])
+    assert sorted(bound.definitions) == ["y", "z"]
+    reason = "x.md: is a link that leads out of the repository; put the file itself there"
+    assert bound.reasons == {"x": reason}
+    left_out = f"{folder / 'more'} is a link that leads out of the repository: it is left out"
+    assert bound.notices == (left_out,)
+
+
+def test_a_link_outside_and_a_file_of_one_name_are_a_fault_of_that_name(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere", "x.md", GOOD)
+    folder = tmp_path / "repo"
+    put(folder / "b", "x.md", GOOD)
+    (folder / "x.md").symlink_to(tmp_path / "elsewhere" / "x.md")
+    bound = load_roster([Layer(Source.PROJECT, folder, within=folder)])
+    assert (bound.definitions, list(bound.reasons)) == ({}, ["x"])
+
+
+def test_the_text_of_an_overlay_replaces_or_is_appended(tmp_path: Path) -> None:
+    put(tmp_path / "low", "x.md", GOOD)
+    put(tmp_path / "low", "y.md", GOOD)
+    put(tmp_path / "high", "x.md", "---\nbodyMode: append\n---\nCloser.\n")
+    put(tmp_path / "high", "y.md", "---\nbodyMode: replace\n---\nCloser.\n")
+    layers = [Layer(Source.PROJECT, tmp_path / "low"), Layer(Source.USER, tmp_path / "high")]
+    found = load_roster(layers).definitions
+    assert (found["x"].persona, found["y"].persona) == ("Look.\n\nCloser.\n", "Closer.\n")
+
+
+def test_the_herd_gets_what_was_stated_and_tells_empty_from_unstated(tmp_path: Path) -> None:
+    put(
+        tmp_path / "low",
+        "lead.md",
+        """\
+        ---
+        description: Leads.
+        thinking: false
+        tools: [read, agent]
+        excludeTools: [bash]
+        permission: {edit: ask}
+        skills: [a, b]
+        agents: [helper]
+        enabled: false
+        systemPromptMode: append
+        inheritProjectContext: true
+        ---
+        Lead.
+        """,
+    )
+    put(tmp_path / "low", "helper.md", "---\ndescription: h\n---\nHelp.\n")
+    put(tmp_path / "high", "lead.md", "---\nskills: []\nmodel: a/b\n---\n")
+    layers = [Layer(Source.PROJECT, tmp_path / "low"), Layer(Source.USER, tmp_path / "high")]
+    roster = load_roster(layers)
+    lead, helper = roster.herd["lead"], roster.herd["helper"]
+    assert (lead.description, lead.persona, lead.model) == ("Leads.", "Lead.\n", ("a", "b"))
+    assert (lead.thinking, lead.tools, lead.exclude_tools) == (
+        Thinking.OFF,
+        ("read", "agent"),
+        ("bash",),
+    )
+    assert (lead.permission, lead.skills, lead.agents) == ({"edit": "ask"}, (), ("helper",))
+    assert (lead.enabled, lead.system_prompt_mode, lead.inherit_project_context) == (
+        False,
+        "append",
+        True,
+    )
+    assert lead.sources == (Source.PROJECT, Source.USER)
+    assert (helper.skills, helper.enabled, helper.kind) == (None, True, None)
+    assert (roster.definitions, roster.unavailable) == ({}, ())
+    assert sorted(roster.reasons) == ["helper", "lead"]
+
+
+def test_whatever_refers_to_what_is_unavailable_is_unavailable_too(tmp_path: Path) -> None:
+    def refers(name: str, other: str) -> None:
+        put(tmp_path, f"{name}.md", f"---\ndescription: d\nagents: [{other}]\n---\nx\n")
+
+    put(tmp_path, "bad.md", "nothing")
+    refers("one", "bad")
+    refers("two", "one")
+    refers("ring-a", "ring-b")
+    refers("ring-b", "ring-a")
+    put(tmp_path, "off.md", "---\ndescription: d\nenabled: false\n---\nx\n")
+    refers("waits", "off")
+    roster = roster_of(tmp_path)
+    assert sorted(roster.herd) == ["off", "ring-a", "ring-b", "waits"]
+    assert roster.reasons["one"] == 'agents: "bad" is not available; correct or remove it'
+    assert roster.reasons["two"] == 'agents: "one" is not available; correct or remove it'
+    herd_only = {each.name for each in roster.unavailable if each.herd_only}
+    assert herd_only == {"one", "two"}
+
+
+def test_bundled_definitions_serve_the_herd_and_three_of_them_runs() -> None:
+    roster = load_roster()
+    assert list(roster.herd) == ["builder", "generalist", "implementer", "reviewer", "scout"]
+    assert sorted(roster.reasons) == ["generalist", "implementer"]
+
+
+def test_researcher_of_the_examples_is_unavailable_until_something_reaches_the_web() -> None:
+    examples = Layer(Source.USER, Path(__file__).resolve().parents[2] / "examples" / "agents")
+    (found,) = load_roster([examples]).unavailable
+    assert (found.name, found.kind) == ("researcher", Kind.READER)
+    assert found.reason == "tools: web_enable needs a web extension, and none was found"
+    roster = load_roster([examples], web_tools=True)
+    assert roster.definitions["researcher"].require_sources

@@ -1,0 +1,83 @@
+"""Turns the settings of a definition into what runs and the herd use, if they stand together."""
+
+from agents.definition import Definition, Source
+from agents.definition_file import FaultError, FrontMatter
+from agents.herd_definition import HerdDefinition, herd_definition
+from agents.loadout import CEILINGS, DEFAULT_TOOLS, WEB_TOOLS
+from engine.core.spec import Kind
+
+
+def build(
+    name: str, settings: FrontMatter, persona: str, sources: tuple[Source, ...], *, web_tools: bool
+) -> tuple[HerdDefinition, Definition | None]:
+    """Return what the herd can launch and what runs can use, which is None without a kind.
+
+    Args:
+        name: the definition's.
+        settings: of all its files together.
+        persona: the text of all its files together.
+        sources: of its files, the lowest first.
+        web_tools: whether something provides the tools that reach the web.
+
+    Raises:
+        FaultError: the settings do not stand together.
+    """
+    if settings.description is None:
+        raise FaultError("has no description; say in one sentence what it is for")
+    if not persona:
+        raise FaultError("has no text below its front matter; describe the agent there")
+    if len(set(settings.agents or ())) != len(settings.agents or ()):
+        raise FaultError("agents: names a definition twice; remove one")
+    persona += "\n"
+    model = _model(settings.model)
+    herd = herd_definition(name, settings, persona=persona, model=model, sources=sources)
+    if settings.kind is None:
+        if settings.require_sources:
+            raise FaultError("requireSources: is for readers; remove it")
+        return herd, None
+    definition = Definition(
+        name=name,
+        kind=settings.kind,
+        description=settings.description,
+        tools=_tools(settings.kind, settings.tools, web_tools=web_tools),
+        persona=persona,
+        model=model,
+        thinking=settings.thinking,
+        backend=settings.backend,
+        codemode=settings.codemode,
+        require_sources=_require_sources(settings.kind, wanted=settings.require_sources),
+        source=sources[-1],
+    )
+    return herd, definition
+
+
+def _tools(kind: Kind, listed: tuple[str, ...] | None, *, web_tools: bool) -> tuple[str, ...]:
+    if listed is None:
+        return DEFAULT_TOOLS[kind]
+    if not listed:
+        raise FaultError("tools: is empty; leave it out to get the usual ones")
+    if len(set(listed)) != len(listed):
+        raise FaultError("tools: names a tool twice; remove one")
+    beyond = [tool for tool in listed if tool not in CEILINGS[kind]]
+    if beyond:
+        allowed = ", ".join(sorted(CEILINGS[kind]))
+        raise FaultError(f"tools: a {kind.value} may not have {beyond[0]}; it may have {allowed}")
+    missing = [tool for tool in listed if tool in WEB_TOOLS]
+    if missing and not web_tools:
+        raise FaultError(f"tools: {missing[0]} needs a web extension, and none was found")
+    return listed
+
+
+def _model(text: str | None) -> tuple[str, str] | None:
+    if text is None:
+        return None
+    provider, slash, model = text.partition("/")
+    if not (provider and slash and model):
+        raise FaultError("model: must be a provider and an id with a slash between them")
+    return provider, model
+
+
+def _require_sources(kind: Kind, *, wanted: bool | None) -> bool:
+    if wanted and kind is not Kind.READER:
+        raise FaultError("requireSources: is for readers; remove it")
+    return bool(wanted)
