@@ -74,6 +74,7 @@ class Repository:
         common_dir: the folder that all working trees of the repository share.
         env: the environment of whoever called; each call takes over a few variables of it.
         mark: put into the environment of every process started here.
+        new_objects: where objects that a call makes are put, None for the repository itself.
     """
 
     root: Path
@@ -81,6 +82,7 @@ class Repository:
     common_dir: Path
     env: Mapping[str, str]
     mark: str | None = None
+    new_objects: Path | None = None
 
     @property
     def index(self) -> Path:
@@ -209,4 +211,9 @@ def _located_environment(repo: Repository, index: Path | None) -> dict[str, str]
         env["GIT_COMMON_DIR"] = str(repo.common_dir)
     if index is not None:
         env["GIT_INDEX_FILE"] = str(index)
+    if repo.new_objects is not None:
+        env["GIT_OBJECT_DIRECTORY"] = str(repo.new_objects)
+        # The list is split at colons, but not inside double quotes.
+        own = str(repo.common_dir / "objects").replace("\\", "\\\\").replace('"', '\\"')
+        env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = f'"{own}"'
     return env

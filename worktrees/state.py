@@ -1,7 +1,7 @@
 """The state triple: whether two looks at a working tree saw the same HEAD, content and index."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core.ids import CommitId, TreeId
@@ -50,6 +50,18 @@ async def measure(repo: Repository, scratch: Path) -> StateTriple:
     (tree,) = content
     digest = await in_thread(_index_digest, listing, tree.intended)
     return StateTriple(tree.head, tree.tree, digest)
+
+
+async def look(repo: Repository, folder: Path) -> StateTriple:
+    """Return the state of `repo`'s working tree without writing anything into the repository.
+
+    Args:
+        repo: where.
+        folder: empty; what has to be written goes there, and may be removed afterwards.
+    """
+    objects = folder / "objects"
+    await in_thread(objects.mkdir)
+    return await measure(replace(repo, new_objects=objects), folder)
 
 
 def _index_digest(listing: bytes, intended: tuple[bytes, ...]) -> str:

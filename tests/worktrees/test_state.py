@@ -8,7 +8,7 @@ from tests.support.repos import RepoBuilder
 from tests.worktrees.test_contents import is_in_use
 from tests.worktrees.test_discovery import leave_conflict
 from worktrees.hygiene import GitError
-from worktrees.state import StateTriple, measure
+from worktrees.state import StateTriple, look, measure
 
 
 async def state_of(repo: RepoBuilder, scratch: Path) -> StateTriple:
@@ -115,3 +115,24 @@ async def test_a_filter_that_fails_is_a_failure(repo: RepoBuilder, scratch: Path
     repo.write("new.txt", "new\n")
     with pytest.raises(GitError, match="clean filter 'broken' failed"):
         await state_of(repo, scratch)
+
+
+async def test_a_look_writes_nothing_into_the_repository(repo: RepoBuilder, tmp_path: Path) -> None:
+    repo.write("new.txt", "never stored before\n")
+    folders = {name: tmp_path / name for name in ("scratch", 'odd:"\\name')}
+    for folder in folders.values():
+        folder.mkdir()
+    found = await repo.discovered()
+    before = repo.ask("count-objects", "-v"), repo.facts()
+    seen = await look(found, folders["scratch"])
+    again = await look(found, folders['odd:"\\name'])
+    assert (repo.ask("count-objects", "-v"), repo.facts()) == before
+    assert seen == again == await measure(found, folders["scratch"])
+
+
+async def test_a_look_works_in_a_repository_with_an_odd_name(tmp_path: Path) -> None:
+    repo = RepoBuilder.create(tmp_path / 'a:b "c\\d', {"a.txt": "a\n"})
+    repo.write("b.txt", "b\n")
+    (tmp_path / "scratch").mkdir()
+    found = await repo.discovered()
+    assert await look(found, tmp_path / "scratch") == await measure(found, tmp_path)
