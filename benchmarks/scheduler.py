@@ -15,15 +15,18 @@ from benchmarks.figure import Figure, medians_ms, percentile, seconds
 from engine.core.events import Event, Trace
 from engine.core.graph import TaskGraph
 from engine.core.ids import AttemptId, TaskId
+from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
 from engine.core.spec import Kind, Limits, Mode, TaskSpec
 from engine.eventlog import open_event_log
 from engine.ports import EventSink, Reporter
-from engine.scheduler import Inbox, run_graph
+from engine.scheduler import Inbox, Means, Terms, run_graph
 from engine.store import RunFolder
 from engine.system.clock import SystemClock
 
 _HOUR_MS = 3_600_000
+_CONCURRENCY = 64
+_PROVIDER = "p"
 _RESULT = b'{"status": "succeeded"}\n'
 
 
@@ -196,19 +199,28 @@ async def _dependent_delays(
     """Return for each dependent the ms from its last predecessor's end to its own start."""
     executor, clock = executor or _Nothing(), SystemClock()
     await run_graph(
-        graph,
-        executor,
-        sink,
-        inbox=inbox or Inbox(),
-        limits=Limits(concurrency=64),
-        deadline_at_ms=clock.now_ms() + _HOUR_MS,
-        clock=clock,
+        Terms(
+            graph,
+            dict.fromkeys(graph.order, _PROVIDER),
+            Limits(concurrency=_CONCURRENCY),
+            clock.now_ms() + _HOUR_MS,
+        ),
+        Means(executor, sink, _limiter(), clock),
+        inbox or Inbox(),
     )
     return [
         (executor.began[task] - max(executor.ended[before] for before in predecessors)) / 1e6
         for task in graph.order
         if (predecessors := graph.predecessors[task])
     ]
+
+
+def _limiter() -> Limiter:
+    """Return a limiter whose provider has answered so well that it holds nobody up."""
+    limiter = Limiter(_CONCURRENCY)
+    while limiter.capacity(_PROVIDER) < _CONCURRENCY:
+        limiter.answered(_PROVIDER)
+    return limiter
 
 
 def _mix() -> TaskGraph:

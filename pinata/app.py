@@ -10,6 +10,7 @@ from typing import Any, Final
 import trio
 
 from engine.core.errors import ConflictError, UsageError
+from engine.core.limiter import Limiter
 from engine.system import family
 from engine.system.clock import SystemClock
 from pinata.tools.registry import RESUME, Answer, Tool
@@ -30,9 +31,17 @@ _AGENT_MARK = "PINATA_AGENT"
 
 
 def build_context(
-    environment: Mapping[str, str], cwd: Path, observer: Observer, *, base: Path | None = None
+    environment: Mapping[str, str],
+    cwd: Path,
+    observer: Observer,
+    *,
+    base: Path | None = None,
+    limiter: Limiter | None = None,
 ) -> Context:
-    """Return the surroundings of a call made from `cwd`; see `Context` for `base`."""
+    """Return the surroundings of a call made from `cwd`; see `Context` for `base`.
+
+    A process that answers several calls makes one limiter and hands it over with each of them.
+    """
     shells = (shutil.which(name, path=environment.get("PATH")) for name in ("bash", "sh"))
     return Context(
         environment=environment,
@@ -41,6 +50,7 @@ def build_context(
         base=base or cwd,
         clock=SystemClock(),
         holder=f"pinata {os.getpid()}",
+        limiter=limiter or Limiter(),
         observer=observer,
     )
 

@@ -1,7 +1,5 @@
 """Decides what a run does next: no clock, no chance, and ties break by the order of the graph."""
 
-from itertools import islice
-
 from engine.core.commands import (
     Command,
     SettleRun,
@@ -12,6 +10,7 @@ from engine.core.commands import (
 )
 from engine.core.cost import is_over
 from engine.core.ids import AttemptId
+from engine.core.limiter import Room
 from engine.core.outcome import Status, StopCause
 from engine.core.spec import Limits
 from engine.core.state import RunState
@@ -19,11 +18,16 @@ from engine.core.state import RunState
 _NAMED_TASKS = 5
 
 
-def decide(state: RunState, limits: Limits) -> list[Command]:
+def decide(state: RunState, limits: Limits, room: Room) -> list[Command]:
     """Return what to do now; call again after folding the announcements, until nothing is left.
 
     What one call settles may block further tasks, so a chain of a thousand takes a thousand calls;
     each costs only what it returns.
+
+    Args:
+        state: where the run stands; it is not changed.
+        limits: `concurrency` and `cost_usd` count here.
+        room: what other runs leave, for every provider that a ready task waits for.
     """
     if not state.started or state.settled is not None:
         return []
@@ -35,10 +39,10 @@ def decide(state: RunState, limits: Limits) -> list[Command]:
     ]
     if state.doomed:
         commands.append(SettleUnstarted(tuple(state.doomed.values())))
-    room = max(0, limits.concurrency - len(state.running))
+    most = max(0, limits.concurrency - len(state.running))
     commands.extend(
         StartAttempt(AttemptId(task, state.tasks[task].number + 1))
-        for task in islice(state.ready, room)
+        for task in state.ready.first(most, room)
     )
     if not state.unsettled:
         commands.append(_settlement(state))

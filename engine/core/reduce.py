@@ -106,7 +106,7 @@ def _queue(state: RunState, name: TaskId) -> bool:
     if task.status is Status.SUCCEEDED:
         for dependent in state.graph.dependents[name]:
             state.tasks[dependent].waiting += 1
-            state.ready.pop(dependent, None)
+            state.ready.discard(dependent)
     task.queued, task.status = True, Status.QUEUED
     spoiled = next(filter(state.is_spoiled, state.graph.predecessors[name]), None)
     if state.stop is not None:
@@ -114,7 +114,7 @@ def _queue(state: RunState, name: TaskId) -> bool:
     elif spoiled is not None:
         _block(state, name, spoiled)
     elif not task.waiting:
-        state.ready[name] = None
+        state.ready.add(name)
     return True
 
 
@@ -124,7 +124,7 @@ def _start(state: RunState, attempt: AttemptId) -> bool:
         return False
     task.spent_before_usd = state.spent_usd
     task.status, task.number = Status.RUNNING, attempt.number
-    state.ready.pop(attempt.task, None)
+    state.ready.discard(attempt.task)
     state.doomed.pop(attempt.task, None)
     state.running[attempt.task] = attempt
     if state.stop is not None:
@@ -149,8 +149,9 @@ def _settle(state: RunState, attempt: AttemptId, outcome: AttemptOutcome) -> boo
     state.settled_usd += max(state.spending.pop(name, 0.0), outcome.cost_usd)
     task.status, task.stop = outcome.status, None
     state.unsettled -= 1
-    for places in (state.running, state.to_stop, state.doomed, state.ready):
+    for places in (state.running, state.to_stop, state.doomed):
         places.pop(name, None)
+    state.ready.discard(name)
     for dependent in state.graph.dependents[name]:
         if outcome.status is Status.SUCCEEDED:
             _release(state, dependent)
@@ -164,7 +165,7 @@ def _release(state: RunState, name: TaskId) -> None:
     task = state.tasks[name]
     task.waiting -= 1
     if not task.waiting and _is_waiting(task) and name not in state.doomed:
-        state.ready[name] = None
+        state.ready.add(name)
 
 
 def _block(state: RunState, name: TaskId, by: TaskId) -> None:
@@ -176,7 +177,7 @@ def _doom(state: RunState, unstarted: Unstarted) -> None:
     """Mark a waiting task to settle without being started; the first reason stays."""
     if _is_waiting(state.tasks[unstarted.task]):
         state.doomed.setdefault(unstarted.task, unstarted)
-        state.ready.pop(unstarted.task, None)
+        state.ready.discard(unstarted.task)
 
 
 def _is_waiting(task: TaskState) -> bool:

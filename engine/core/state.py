@@ -11,6 +11,7 @@ from typing import Protocol
 
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import Status, Stop, Unstarted
+from engine.core.ready import ReadyTasks
 
 
 class Graph(Protocol):
@@ -75,8 +76,8 @@ class RunState:
         self.settled: Status | None = None
         self.stop: Stop | None = None
         self.tasks = {task: TaskState(len(graph.predecessors[task])) for task in graph.order}
+        self.ready = ReadyTasks()
         # Ordered dictionaries give up their first entry in constant time, plain ones do not.
-        self.ready: OrderedDict[TaskId, None] = OrderedDict()
         self.running: OrderedDict[TaskId, AttemptId] = OrderedDict()
         self.doomed: OrderedDict[TaskId, Unstarted] = OrderedDict()
         self.to_stop: OrderedDict[TaskId, Stop] = OrderedDict()

@@ -1,22 +1,23 @@
 """Carries a run that this process owns to its end, new or taken over from a dead process."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import fsum
 from pathlib import Path
 
 import trio
 
 from agents.definition import decode_definition
+from agents.purse import Purse
 from engine.core.errors import ExternalError
-from engine.core.events import Decision
+from engine.core.events import AttemptSettled
 from engine.core.graph import TaskGraph
 from engine.core.ids import TaskId
 from engine.core.outcome import AttemptOutcome
 from engine.core.recovery import LOST_REASON, Lost, recover
-from engine.core.state import RunState
 from engine.eventlog import open_event_log
-from engine.scheduler import Inbox, run_graph
+from engine.scheduler import Continuation, Inbox, Means, Terms, run_graph
 from engine.store import RunFolder
 from engine.system import locks, strays
 from engine.system.ledger import keep_ledger, read_ledger
@@ -32,14 +33,6 @@ from pinata.work.workshop import Workshop
 from worktrees.discovery import discover
 
 
-@dataclass(frozen=True, slots=True)
-class Continuation:
-    """Where a run is taken up: its state so far, and the events to begin with."""
-
-    state: RunState
-    opening: Sequence[Decision]
-
-
 async def conduct(
     run: Run, *, results: dict[TaskId, SavedResult] | None = None, go_on: Continuation | None = None
 ) -> None:
@@ -53,7 +46,8 @@ async def conduct(
     Raises:
         PinataError: the run cannot go on, for example because its folder cannot be written.
     """
-    workshop = Workshop(run, dict(results or {}), Keeper(run.repository, run.id))
+    purse = Purse(run.spec.config.limits.cost_usd, _spent_before(go_on))
+    workshop = Workshop(run, dict(results or {}), Keeper(run.repository, run.id), purse)
     await workshop.keeper.adopt()
     inbox = Inbox()
     observer = run.context.observer
@@ -66,21 +60,31 @@ async def conduct(
             run.folder.events_file, run=run.id, clock=run.context.clock, mode=run.spec.config.mode
         ) as log:
             log.subscribe(observer.happened)
-            await run_graph(
-                run.graph,
-                Attempts(workshop),
-                log,
-                inbox=inbox,
+            terms = Terms(
+                graph=run.graph,
+                providers={task: model.choice.provider for task, model in run.models.items()},
                 limits=run.spec.config.limits,
                 deadline_at_ms=run.record.deadline_at_ms,
-                clock=run.context.clock,
-                state=None if go_on is None else go_on.state,
-                opening=None if go_on is None else go_on.opening,
             )
+            means = Means(Attempts(workshop), log, run.context.limiter, run.context.clock)
+            await run_graph(terms, means, inbox, go_on=go_on)
     finally:
         with trio.CancelScope(shield=True):
             await strays.end_marked(f"{run.record.mark}/")
             await strays.end_unclaimed()
+
+
+def _spent_before(go_on: Continuation | None) -> float:
+    """Return the dollars of all earlier attempts, those that the opening settles included."""
+    if go_on is None:
+        return 0.0
+    state = go_on.state
+    lost = [
+        max(event.outcome.cost_usd, state.spending.get(event.attempt.task, 0.0))
+        for event in go_on.opening
+        if isinstance(event, AttemptSettled) and state.is_running(event.attempt)
+    ]
+    return fsum([state.settled_usd, *lost])
 
 
 @asynccontextmanager

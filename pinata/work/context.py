@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.core.ids import RunId, TaskId
+from engine.core.limiter import Limiter
 from engine.records.event import Logged
 from engine.system.clock import Clock
 
@@ -64,6 +65,7 @@ class Context:
         cwd: where the caller stands.
         base: what a relative `cwd` of a request starts from: a job file's folder, else `cwd`.
         holder: who we are, for the message that others get while we hold a lock.
+        limiter: shared by all runs of this process.
     """
 
     environment: Mapping[str, str]
@@ -72,4 +74,5 @@ class Context:
     base: Path
     clock: Clock
     holder: str
+    limiter: Limiter
     observer: Observer

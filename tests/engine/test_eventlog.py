@@ -28,13 +28,14 @@ from engine.core.events import (
     UsageReported,
 )
 from engine.core.ids import AttemptId, RunId, TaskId
+from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status
 from engine.core.spec import Limits, Mode
 from engine.core.view import RunView
 from engine.eventlog import EventLog, LogWriteError, open_event_log, replay
 from engine.ports import Reporter
 from engine.records.event import Logged, encode_event
-from engine.scheduler import Inbox, run_graph
+from engine.scheduler import Inbox, Means, Terms, run_graph
 from engine.system import faults
 from tests.support.clock import FakeClock, LoopClock
 from tests.support.executors import SUCCESS, ScriptedExecutor
@@ -299,17 +300,14 @@ async def test_a_full_disk_fails_the_append_and_everything_after_it(
 
 async def test_a_full_disk_ends_the_run_visibly(path: Path, disarmed: None) -> None:
     faults.install("error:eventlog.append.written:2:ENOSPC")
-    clock = LoopClock()
+    graph, clock = graph_of({"a": (), "b": ("a",)}), LoopClock()
+    providers = dict.fromkeys(graph.order, "p")
     with pytest.raises(ExternalError, match="No space left"):
         async with open_event_log(path, run=RUN, clock=clock, mode=Mode.LEAN) as log:
             await run_graph(
-                graph_of({"a": (), "b": ("a",)}),
-                ScriptedExecutor(),
-                log,
-                inbox=Inbox(),
-                limits=Limits(),
-                deadline_at_ms=clock.now_ms() + 60_000,
-                clock=clock,
+                Terms(graph, providers, Limits(), clock.now_ms() + 60_000),
+                Means(ScriptedExecutor(), log, Limiter(), clock),
+                Inbox(),
             )
     assert written(path)[-1] == AttemptStarted(A1)
 
@@ -400,14 +398,12 @@ async def test_replaying_a_log_gives_the_live_view(path: Path, mode: Mode) -> No
     live, clock = RunView(), FakeClock()
     async with open_event_log(path, run=RUN, clock=clock, mode=mode) as log:
         log.subscribe(lambda logged: live.apply(*logged))
+        graph = graph_of({"a": (), "b": (), "c": ("a",)})
+        providers = dict.fromkeys(graph.order, "p")
         await run_graph(
-            graph_of({"a": (), "b": (), "c": ("a",)}),
-            ScriptedExecutor(default=works),
-            log,
-            inbox=Inbox(),
-            limits=Limits(),
-            deadline_at_ms=clock.now_ms() + 600_000,
-            clock=clock,
+            Terms(graph, providers, Limits(), clock.now_ms() + 600_000),
+            Means(ScriptedExecutor(default=works), log, Limiter(), clock),
+            Inbox(),
         )
     read = RunView()
     for logged in replay(path, RUN):
@@ -422,14 +418,12 @@ async def test_a_lean_log_of_eight_agents_has_three_events_each_and_two_for_the_
 ) -> None:
     clock = LoopClock()
     async with open_event_log(path, run=RUN, clock=clock, mode=Mode.LEAN) as log:
+        graph = independent(8)
+        providers = dict.fromkeys(graph.order, "p")
         await run_graph(
-            independent(8),
-            ScriptedExecutor(),
-            log,
-            inbox=Inbox(),
-            limits=Limits(),
-            deadline_at_ms=clock.now_ms() + 600_000,
-            clock=clock,
+            Terms(graph, providers, Limits(), clock.now_ms() + 600_000),
+            Means(ScriptedExecutor(), log, Limiter(), clock),
+            Inbox(),
         )
     assert len(replay(path, RUN)) == 2 + 3 * 8
 

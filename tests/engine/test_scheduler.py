@@ -27,12 +27,13 @@ from engine.core.events import (
 )
 from engine.core.graph import TaskGraph
 from engine.core.ids import AttemptId, CheckId, TaskId
+from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
 from engine.core.recovery import LOST_REASON, opening_events, recover, reopening_events
 from engine.core.spec import Limits
 from engine.core.state import RunState
 from engine.ports import EventSink, Executor, Reporter
-from engine.scheduler import Inbox, run_graph
+from engine.scheduler import Continuation, Inbox, Means, Terms, run_graph
 from tests.support.clock import LoopClock
 from tests.support.executors import (
     SUCCESS,
@@ -60,17 +61,17 @@ async def play(
     begin: tuple[RunState, Sequence[Decision]] | None = None,
 ) -> RunState:
     clock = LoopClock()
-    state, opening = begin or (None, None)
-    return await run_graph(
+    terms = Terms(
         graph,
-        executor,
-        sink,
-        inbox=inbox or Inbox(),
-        limits=limits,
+        dict.fromkeys(graph.order, "p"),
+        limits,
         deadline_at_ms=clock.now_ms() + limits.job_ms,
-        clock=clock,
-        state=state,
-        opening=opening,
+    )
+    return await run_graph(
+        terms,
+        Means(executor, sink, Limiter(), clock),
+        inbox or Inbox(),
+        go_on=None if begin is None else Continuation(*begin),
     )
 
 
@@ -344,14 +345,11 @@ async def test_the_run_deadline_fails_what_runs_and_cancels_what_waits(
 
 async def test_a_run_whose_deadline_is_over_starts_nothing() -> None:
     executor, sink, clock = ScriptedExecutor(), MemorySink(), LoopClock()
+    graph = graph_of({"a": ()})
     state = await run_graph(
-        graph_of({"a": ()}),
-        executor,
-        sink,
-        inbox=Inbox(),
-        limits=NO_LIMITS,
-        deadline_at_ms=clock.now_ms(),
-        clock=clock,
+        Terms(graph, {A: "p"}, NO_LIMITS, deadline_at_ms=clock.now_ms()),
+        Means(executor, sink, Limiter(), clock),
+        Inbox(),
     )
     assert executor.calls == ["unstarted a"]
     assert state.settled is Status.FAILED

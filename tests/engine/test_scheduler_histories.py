@@ -10,11 +10,12 @@ from trio.testing import MockClock
 from engine.core.events import AttemptSettled, AttemptStarted, AttemptStopping, Event, RunSettled
 from engine.core.graph import TaskGraph
 from engine.core.ids import AttemptId, TaskId
+from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status
 from engine.core.reduce import reduce
 from engine.core.spec import Limits
 from engine.core.state import RunState
-from engine.scheduler import Inbox, run_graph
+from engine.scheduler import Inbox, Means, Terms, run_graph
 from tests.support.clock import LoopClock
 from tests.support.executors import Behaviour, ScriptedExecutor, fails, hangs, succeeds, takes
 from tests.support.graphs import graph_of
@@ -23,6 +24,7 @@ from tests.support.sinks import MemorySink
 pytestmark = pytest.mark.slow
 
 MOMENTS = st.sampled_from([0, 0.01, 0.02, 0.03, 0.05])
+PROVIDERS = st.sampled_from("pq")
 BEHAVIOURS = st.builds(takes, MOMENTS, st.sampled_from([succeeds, succeeds, fails, hangs]))
 
 
@@ -34,6 +36,8 @@ class Story:
     behaviours: dict[str, Behaviour]
     cancels: list[tuple[float, TaskId | None]]
     limits: Limits
+    providers: dict[TaskId, str]
+    refusals: list[tuple[float, str]]
 
 
 @st.composite
@@ -57,27 +61,34 @@ def stories(draw: st.DrawFn) -> Story:
         {name: draw(BEHAVIOURS) for name in names},
         draw(st.lists(st.tuples(MOMENTS, whom), max_size=3)),
         draw(limits),
+        {TaskId(name): draw(PROVIDERS) for name in names},
+        draw(st.lists(st.tuples(MOMENTS, PROVIDERS), max_size=5)),
     )
 
 
-async def play(story: Story, executor: ScriptedExecutor, sink: MemorySink) -> RunState:
+async def play(
+    story: Story, executor: ScriptedExecutor, sink: MemorySink, limiter: Limiter
+) -> RunState:
     clock, inbox = LoopClock(), Inbox()
 
     async def cancel(moment: float, task: TaskId | None) -> None:
         await trio.sleep(moment)
         inbox.request_cancel("enough", task)
 
+    async def refuse(moment: float, provider: str) -> None:
+        await trio.sleep(moment)
+        limiter.throttled(provider)
+
     async with trio.open_nursery() as nursery:
         for moment, task in story.cancels:
             nursery.start_soon(cancel, moment, task)
+        for moment, provider in story.refusals:
+            nursery.start_soon(refuse, moment, provider)
+        deadline_at_ms = clock.now_ms() + story.limits.job_ms
         state = await run_graph(
-            story.graph,
-            executor,
-            sink,
-            inbox=inbox,
-            limits=story.limits,
-            deadline_at_ms=clock.now_ms() + story.limits.job_ms,
-            clock=clock,
+            Terms(story.graph, story.providers, story.limits, deadline_at_ms),
+            Means(executor, sink, limiter, clock),
+            inbox,
         )
         nursery.cancel_scope.cancel()
     return state
@@ -85,10 +96,12 @@ async def play(story: Story, executor: ScriptedExecutor, sink: MemorySink) -> Ru
 
 @given(stories())
 def test_every_run_ends_with_all_tasks_final_and_a_log_that_says_so(story: Story) -> None:
-    executor, sink = ScriptedExecutor(story.behaviours), MemorySink()
-    state = trio.run(play, story, executor, sink, clock=MockClock(autojump_threshold=0))
+    executor, sink, limiter = ScriptedExecutor(story.behaviours), MemorySink(), Limiter(2)
+    clock = MockClock(autojump_threshold=0)
+    state = trio.run(play, story, executor, sink, limiter, clock=clock)
 
     assert not executor.running
+    assert limiter.room(()).total == 2
     assert executor.most_running <= story.limits.concurrency
     assert all(task.status.is_final for task in state.tasks.values())
     assert isinstance(sink.events[-1], RunSettled)

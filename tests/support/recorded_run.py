@@ -11,13 +11,14 @@ from pathlib import Path
 import trio
 
 from engine.core.ids import AttemptId, TaskId
+from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
-from engine.core.recovery import opening_events, recover
+from engine.core.recovery import recover
 from engine.core.spec import Limits, Mode
 from engine.core.state import RunState
 from engine.eventlog import open_event_log, replay
 from engine.ports import Reporter
-from engine.scheduler import Inbox, run_graph
+from engine.scheduler import Continuation, Inbox, Means, Terms, run_graph
 from engine.store import RunFolder
 from engine.system import faults
 from engine.system.clock import SystemClock
@@ -72,27 +73,21 @@ class SavingExecutor:
 async def carry_out(folder: RunFolder) -> RunState:
     """Begin the run in `folder`, or go on with it if its log says that it began."""
     graph, executor, clock = SmallGraph(), SavingExecutor(folder), SystemClock()
-    state: RunState | None = None
-    opening = opening_events(graph)
+    go_on: Continuation | None = None
     logged = await trio.to_thread.run_sync(replay, folder.events_file, folder.run)
     if logged:
         recovery = recover(graph, (each.event for each in logged), reason="its process died")
         lost = [(each.attempt, (each.outcome.reason or "").encode()) for each in recovery.lost]
         digests = await executor.save(lost)
-        state, opening = recovery.state, recovery.events(digests)
+        go_on = Continuation(recovery.state, recovery.events(digests))
     async with open_event_log(
         folder.events_file, run=folder.run, clock=clock, mode=Mode.LEAN
     ) as log:
         return await run_graph(
-            graph,
-            executor,
-            log,
-            inbox=Inbox(),
-            limits=Limits(),
-            deadline_at_ms=clock.now_ms() + _HOUR_MS,
-            clock=clock,
-            state=state,
-            opening=opening,
+            Terms(graph, dict.fromkeys(graph.order, "p"), Limits(), clock.now_ms() + _HOUR_MS),
+            Means(executor, log, Limiter(), clock),
+            Inbox(),
+            go_on=go_on,
         )
 
 

@@ -24,6 +24,7 @@ from engine.core.reduce import reduce
 from engine.core.spec import Limits
 from engine.core.state import Graph, RunState
 from tests.support.graphs import chain, graph_of, independent
+from tests.support.rooms import ROOMY
 
 A, B, C = TaskId("a"), TaskId("b"), TaskId("c")
 A1, B1, C1 = AttemptId(A, 1), AttemptId(B, 1), AttemptId(C, 1)
@@ -41,7 +42,7 @@ def state_after(*events: Event, graph: Graph = GRAPH) -> RunState:
 def settle(state: RunState, limits: Limits) -> list[Command]:
     """Decide and announce until nothing is left; return all that was decided."""
     decided: list[Command] = []
-    while commands := decide(state, limits):
+    while commands := decide(state, limits, ROOMY):
         decided += commands
         for command in commands:
             for event in announcement(command):
@@ -50,17 +51,17 @@ def settle(state: RunState, limits: Limits) -> list[Command]:
 
 
 def test_nothing_is_decided_before_the_run_has_started() -> None:
-    assert decide(RunState(GRAPH), Limits()) == []
+    assert decide(RunState(GRAPH), Limits(), ROOMY) == []
 
 
 def test_ready_tasks_start_in_order_as_far_as_there_is_room() -> None:
-    assert decide(state_after(), Limits(concurrency=1)) == [StartAttempt(A1)]
-    assert decide(state_after(), Limits()) == [StartAttempt(A1), StartAttempt(C1)]
+    assert decide(state_after(), Limits(concurrency=1), ROOMY) == [StartAttempt(A1)]
+    assert decide(state_after(), Limits(), ROOMY) == [StartAttempt(A1), StartAttempt(C1)]
 
 
 def test_more_running_attempts_than_the_limit_leave_no_room() -> None:
     state = state_after(AttemptStarted(A1), AttemptStarted(C1), graph=independent_three())
-    assert decide(state, Limits(concurrency=1)) == []
+    assert decide(state, Limits(concurrency=1), ROOMY) == []
 
 
 def independent_three() -> Graph:
@@ -75,7 +76,7 @@ def test_a_second_try_has_the_next_number() -> None:
     assert state.settled is Status.FAILED
     for event in (RunResumed("again"), *opening_events(GRAPH)):
         reduce(state, event)
-    assert decide(state, Limits()) == [
+    assert decide(state, Limits(), ROOMY) == [
         StartAttempt(AttemptId(A, 2)),
         StartAttempt(AttemptId(C, 2)),
     ]
@@ -84,7 +85,7 @@ def test_a_second_try_has_the_next_number() -> None:
 def test_stops_come_before_settlements() -> None:
     state = state_after(AttemptStarted(A1), CancelRequested("enough"))
     stop = Stop(StopCause.CANCEL, "enough")
-    assert decide(state, Limits()) == [
+    assert decide(state, Limits(), ROOMY) == [
         StopAttempt(A1, stop),
         SettleUnstarted(
             (Unstarted(B, Status.CANCELLED, "enough"), Unstarted(C, Status.CANCELLED, "enough"))
@@ -95,7 +96,7 @@ def test_stops_come_before_settlements() -> None:
 def test_a_stop_is_decided_once() -> None:
     state = state_after(AttemptStarted(A1), CancelRequested("enough"))
     assert any(isinstance(command, StopAttempt) for command in settle(state, Limits()))
-    assert decide(state, Limits()) == []
+    assert decide(state, Limits(), ROOMY) == []
 
 
 def test_money_beyond_the_limit_is_noticed_once() -> None:
@@ -107,19 +108,21 @@ def test_money_beyond_the_limit_is_noticed_once() -> None:
     )
     limits = Limits(cost_usd=1.0)
     state = state_after(*spent)
-    assert decide(state, limits) == [StopSpending(1.0, 1.25)]
+    assert decide(state, limits, ROOMY) == [StopSpending(1.0, 1.25)]
     cost = Stop(StopCause.COST, "cost limit of 1 USD passed: 1.25 USD spent")
     assert settle(state, limits)[1:] == [
         StopAttempt(A1, cost),
         StopAttempt(C1, cost),
         SettleUnstarted((Unstarted(B, Status.CANCELLED, cost.reason),)),
     ]
-    assert decide(state_after(*spent), Limits()) == []
+    assert decide(state_after(*spent), Limits(), ROOMY) == []
 
 
 def test_sums_that_are_off_by_a_rounding_error_are_not_beyond_the_limit() -> None:
     state = state_after(AttemptStarted(A1), UsageReported(A1, 1, 0, 0, 0, 0.1 + 0.2))
-    assert not any(isinstance(each, StopSpending) for each in decide(state, Limits(cost_usd=0.3)))
+    assert not any(
+        isinstance(each, StopSpending) for each in decide(state, Limits(cost_usd=0.3), ROOMY)
+    )
 
 
 def test_a_run_ends_as_its_tasks_did() -> None:
@@ -127,9 +130,9 @@ def test_a_run_ends_as_its_tasks_did() -> None:
     good = state_after(
         AttemptStarted(A1), AttemptSettled(A1, AttemptOutcome(Status.SUCCEEDED)), graph=one
     )
-    assert decide(good, Limits()) == [SettleRun(Status.SUCCEEDED, None)]
+    assert decide(good, Limits(), ROOMY) == [SettleRun(Status.SUCCEEDED, None)]
     bad = state_after(AttemptStarted(A1), AttemptSettled(A1, FAILED), graph=one)
-    assert decide(bad, Limits()) == [
+    assert decide(bad, Limits(), ROOMY) == [
         SettleRun(Status.FAILED, "1 of 1 tasks did not succeed: 'a' failed")
     ]
 
@@ -149,7 +152,7 @@ def test_only_the_first_few_tasks_are_named() -> None:
             AttemptStarted(AttemptId(name, 1)),
             AttemptSettled(AttemptId(name, 1), FAILED),
         ]
-    (end,) = decide(state_after(*failures, graph=graph), Limits())
+    (end,) = decide(state_after(*failures, graph=graph), Limits(), ROOMY)
     assert isinstance(end, SettleRun)
     assert end.reason is not None
     assert end.reason.startswith("7 of 7 tasks did not succeed: 't-0' failed, ")

@@ -38,6 +38,7 @@ from engine.core.reduce import reduce
 from engine.core.spec import Limits
 from engine.core.state import RunState
 from tests.support.graphs import graph_of
+from tests.support.rooms import ROOMY
 
 A, B, C = TaskId("a"), TaskId("b"), TaskId("c")
 GRAPH = graph_of({"a": (), "b": ("a",), "c": ("a", "b"), "d": ()})
@@ -199,7 +200,7 @@ def test_a_task_queued_into_a_run_that_is_being_stopped_is_cancelled() -> None:
     state = RunState(GRAPH)
     for event in (RunStarted(4), CancelRequested("enough"), TaskQueued(A)):
         reduce(state, event)
-    (settle,) = decide(state, Limits())
+    (settle,) = decide(state, Limits(), ROOMY)
     assert isinstance(settle, SettleUnstarted)
     assert [(each.task, each.status) for each in settle.tasks] == [(A, Status.CANCELLED)]
 
@@ -332,7 +333,7 @@ def test_any_history_leaves_the_scheduler_within_its_limits(
     for event in history:
         reduce(state, event)
     running = len(state.running)
-    starts = [each for each in decide(state, limits) if isinstance(each, StartAttempt)]
+    starts = [each for each in decide(state, limits, ROOMY) if isinstance(each, StartAttempt)]
     assert len(starts) <= max(0, limits.concurrency - running)
 
 
@@ -344,7 +345,7 @@ def test_any_history_can_be_brought_to_an_end(
     for event in (*history, *opening_events(GRAPH)):
         reduce(state, event)
     for _ in range(100):
-        while commands := decide(state, limits):
+        while commands := decide(state, limits, ROOMY):
             news = [reduce(state, event) for each in commands for event in announcement(each)]
             assert all(news)
         if state.settled is not None:
