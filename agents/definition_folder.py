@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.system.links import leads_out
+
 MOST_FILES = 1_000
 _MOST_ENTRIES = 20_000
 
@@ -100,4 +102,4 @@ def _is_definition(path: Path) -> bool:
 
 
 def _leads_out(path: Path, limit: Path | None) -> bool:
-    return limit is not None and not Path(os.path.realpath(path)).is_relative_to(limit)
+    return limit is not None and leads_out(path, limit)

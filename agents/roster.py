@@ -5,7 +5,7 @@ whatever refers to that name.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -65,13 +65,15 @@ class Roster:
     Attributes:
         definitions: those that runs can use, by name, sorted.
         unavailable: those that have a fault or are disabled, sorted by name.
-        notices: sentences for the caller, such as which bundled definition was overlaid.
+        notices: sentences about what was left out.
+        overlays: sentences about each name that several layers speak of.
         herd: those that managed agents can be launched from, by name, sorted; the disabled too.
     """
 
     definitions: Mapping[str, Definition]
     unavailable: tuple[Unavailable, ...] = ()
     notices: tuple[str, ...] = ()
+    overlays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     herd: Mapping[str, HerdDefinition] = field(default_factory=dict)
 
     @property
@@ -84,6 +86,11 @@ class Roster:
         """Why each of the others cannot be used in runs."""
         herd_only = {name: HERD_ONLY for name, each in self.herd.items() if each.kind is None}
         return herd_only | {each.name: each.reason for each in self.unavailable}
+
+    def notices_on(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return what a caller should know who uses the definitions `names`."""
+        used = sorted(set(names))
+        return (*self.notices, *(said for name in used for said in self.overlays.get(name, ())))
 
 
 @dataclass(slots=True)
@@ -120,10 +127,12 @@ def load_roster(layers: Sequence[Layer] = (BUNDLED,), *, web_tools: bool = False
     """
     drafts: dict[str, _Draft] = {}
     notices: list[str] = []
+    overlays: dict[str, tuple[str, ...]] = {}
     for layer in layers:
         for name, draft in _drafts(layer, drafts, notices):
             if name in drafts:
-                notices.append(_overlay_notice(name, layer.source, drafts[name]))
+                said = _overlay_notice(name, layer.source, drafts[name])
+                overlays[name] = (*overlays.get(name, ()), said)
             drafts[name] = draft
     built: dict[str, HerdDefinition] = {}
     usable: dict[str, Definition] = {}
@@ -145,6 +154,7 @@ def load_roster(layers: Sequence[Layer] = (BUNDLED,), *, web_tools: bool = False
             _unavailable(name, drafts[name], reason) for name, reason in sorted(out_of_use.items())
         ),
         notices=tuple(notices),
+        overlays=overlays,
         herd=herd,
     )
 

@@ -218,7 +218,8 @@ def test_an_overlay_changes_what_it_states_and_says_so(tmp_path: Path) -> None:
     assert (above.tools, above.source) == (("read",), Source.PROJECT)
     assert (above.persona, above.description) == (below.persona, below.description)
     assert above.digest != below.digest
-    assert roster.notices == ("agent scout: the project definition overlays the preset one",)
+    said = ("agent scout: the project definition overlays the preset one",)
+    assert (roster.notices_on(["scout"]), roster.notices_on(["builder"])) == (said, ())
 
 
 def test_an_overlay_cannot_change_the_kind(tmp_path: Path) -> None:
@@ -237,7 +238,8 @@ def test_a_faulty_lower_layer_does_not_spoil_a_whole_upper_one(tmp_path: Path) -
         [Layer(Source.PROJECT, tmp_path / "project"), Layer(Source.USER, tmp_path / "user")]
     )
     assert roster.kinds == {"x": Kind.READER}
-    assert roster.notices[0].startswith("agent x: the project definition is left out: x.md: must")
+    (said,) = roster.notices_on(["x", "x"])
+    assert said.startswith("agent x: the project definition is left out: x.md: must")
 
 
 def test_a_stored_definition_is_read_back_as_it_was(tmp_path: Path) -> None:
