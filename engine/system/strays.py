@@ -88,7 +88,10 @@ async def end_marked(prefix: str) -> list[ProcessIdentity]:
 
 
 async def end_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessIdentity]:
-    """Kill those of `identities` that still are the processes they were, with their groups.
+    """Kill those of `identities` that still are the processes they were, with groups they lead.
+
+    One that a library started shares its group with the owner of then, and so maybe with a shell
+    and others that are none of ours; it goes alone.
 
     Returns:
         Those that were killed.
@@ -96,11 +99,13 @@ async def end_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessI
     Raises:
         ExternalError: some could not be killed in ten seconds.
     """
-    return await _end_all(lambda: identities)
+    return await _end_all(lambda: identities, leaders_only=True)
 
 
-async def _end_all(find: Callable[[], Iterable[ProcessIdentity]]) -> list[ProcessIdentity]:
-    hunt = _Hunt(find)
+async def _end_all(
+    find: Callable[[], Iterable[ProcessIdentity]], *, leaders_only: bool = False
+) -> list[ProcessIdentity]:
+    hunt = _Hunt(find, leaders_only=leaders_only)
     pause_s = _FIRST_PAUSE_S
     with trio.move_on_after(_END_LIMIT_S):
         while not await trio.to_thread.run_sync(hunt.is_over):
@@ -120,9 +125,12 @@ class _Hunt:
         killed: in the order they were found.
     """
 
-    def __init__(self, find: Callable[[], Iterable[ProcessIdentity]]) -> None:
+    def __init__(
+        self, find: Callable[[], Iterable[ProcessIdentity]], *, leaders_only: bool
+    ) -> None:
         self.killed: dict[ProcessIdentity, None] = {}
         self._find = find
+        self._leaders_only = leaders_only
         self._groups: set[int] = set()
         self._looks_left = _EMPTY_LOOKS
 
@@ -133,7 +141,7 @@ class _Hunt:
             if identity.pid not in (1, os.getpid()) and is_alive(identity):
                 found = True
                 self.killed[identity] = None
-                self._groups |= _kill(identity)
+                self._groups |= _kill(identity, leaders_only=self._leaders_only)
         family.collect_adopted()
         if found or self._is_dying():
             self._looks_left = _EMPTY_LOOKS
@@ -214,8 +222,10 @@ def _pids_with_newborns() -> Iterator[int]:
         yield from born
 
 
-def _kill(identity: ProcessIdentity) -> set[int]:
+def _kill(identity: ProcessIdentity, *, leaders_only: bool = False) -> set[int]:
     """Kill exactly this process, and with it its group; return the group if it was killed too.
+
+    With `leaders_only`, the group goes only if the process leads it.
 
     The group goes too because it is the only thing that is killed at one stroke: a process that
     forks and exits in a circle is never met alive by somebody who looks at one after another.
@@ -229,7 +239,8 @@ def _kill(identity: ProcessIdentity) -> set[int]:
             if stat is None or stat.start_ticks != identity.start_ticks:
                 return groups
             # Everything that was started for a run has a session that is not ours.
-            if stat.session != os.getsid(0) and stat.group > 1:
+            takes_group = stat.group == stat.pid or not leaders_only
+            if takes_group and stat.session != os.getsid(0) and stat.group > 1:
                 os.killpg(stat.group, signal.SIGKILL)
                 groups.add(stat.group)
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)

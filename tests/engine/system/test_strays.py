@@ -306,7 +306,7 @@ async def test_what_does_not_die_is_named_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(strays, "_END_LIMIT_S", 0.05)
-    monkeypatch.setattr(strays, "_kill", lambda _: set())
+    monkeypatch.setattr(strays, "_kill", lambda *_, **__: set())
     with bystander({}) as immortal:
         identity = identify(immortal.pid)
         assert identity is not None
