@@ -142,6 +142,11 @@ class RunFolder:
         """Journals and receipts, and files on their way into or out of the checkout."""
         return self.path / "integration"
 
+    @property
+    def handoffs(self) -> Path:
+        """Hand-offs of approved changes, a folder each; it need not be there."""
+        return self.path / "handoffs"
+
     def result_file(self, task: TaskId) -> Path:
         """Return where the newest result of `task` lies."""
         return self.results / f"{task}.json"

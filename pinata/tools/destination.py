@@ -2,15 +2,13 @@
 
 from typing import Annotated, Literal
 
-import trio
 from pydantic import Field
 
 from engine.records.request import Request
-from engine.store import RunFolder, resolve_run
 from pinata.tools.registry import Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context
 from pinata.work.integration import integrate as integrate_run, roll_back
-from worktrees.discovery import discover
+from pinata.work.lookup import look_up_run
 
 
 class IntegrateRequest(Request):
@@ -28,17 +26,14 @@ class RollbackRequest(Request):
 
 async def integrate(context: Context, request: IntegrateRequest) -> Answer:
     """Apply the approved change of a run and verify it."""
-    return await integrate_run(context, await _find(context, request.run), context.cwd)
+    _, folder = await look_up_run(context, request.run)
+    return await integrate_run(context, folder, context.cwd)
 
 
 async def rollback(context: Context, request: RollbackRequest) -> Answer:
     """Take an integration back."""
-    return await roll_back(context, await _find(context, request.run), context.cwd)
-
-
-async def _find(context: Context, prefix: str) -> RunFolder:
-    repository = await discover(context.cwd, context.environment)
-    return await trio.to_thread.run_sync(resolve_run, repository.common_dir, prefix)
+    _, folder = await look_up_run(context, request.run)
+    return await roll_back(context, folder, context.cwd)
 
 
 _INTEGRATE = Tool(

@@ -31,9 +31,8 @@ async def run(context: Context, request: JobRequest) -> Answer:
     )
     async with new_run(context, spec, roster.definitions) as owned:
         await conduct(owned)
-    return await trio.to_thread.run_sync(
-        lambda: summarize(context, owned.places, read_run(owned.folder))
-    )
+    stored = await trio.to_thread.run_sync(read_run, owned.folder)
+    return await summarize(context, owned.places, stored)
 
 
 def _folds_case(folder: Path) -> bool:
@@ -56,7 +55,7 @@ async def resume(context: Context, request: ResumeRequest) -> Answer:
     folder = await trio.to_thread.run_sync(resolve_run, places.common, request.run)
     async with taken_over(context, folder, context.cwd) as stored:
         await resume_run(context, stored)
-    return await trio.to_thread.run_sync(lambda: summarize(context, places, read_run(folder)))
+    return await summarize(context, places, await trio.to_thread.run_sync(read_run, folder))
 
 
 _RUN = Tool(

@@ -1,6 +1,7 @@
 """The tool that tells how a run stands; it is quick to load, since people wait for it."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import trio
@@ -15,10 +16,11 @@ from engine.records.request import Request
 from engine.system.locks import read_live_holder
 from pinata.tools.registry import RUN_PREFIX_RULE, Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context
-from pinata.work.history import StoredRun, find_run, read_run
+from pinata.work.history import StoredRun, find_run, list_handoffs, read_run
 from pinata.work.places import Places
 from pinata.work.receipt import ReceiptFolder, answer as receipt_answer
 from pinata.work.result import encode_result
+from pinata.work.review import evidence_digest, missing_approval
 from pinata.work.summary import PAGE_TASKS, page, status_counts, totals
 from worktrees.discovery import discover
 
@@ -54,7 +56,15 @@ async def status(context: Context, request: StatusRequest) -> Answer:
     _check_status(request)
     repository = await discover(context.cwd, context.environment)
     places = Places.of(repository, context.environment)
-    return await trio.to_thread.run_sync(_status, context, places, request)
+    found = await trio.to_thread.run_sync(_read, places, request)
+    if found is None:
+        return {"taskCount": 0, "counts": {}, "tasks": [], "message": "there are no runs yet"}
+    if request.task is not None:
+        detail = request.detail or "summary"
+        return await trio.to_thread.run_sync(_task_answer, found, request.task, detail)
+    return await summarize(
+        context, places, found, offset=request.offset or 0, limit=request.limit or PAGE_TASKS
+    )
 
 
 def _check_status(request: StatusRequest) -> None:
@@ -65,19 +75,12 @@ def _check_status(request: StatusRequest) -> None:
         raise UsageError(f"{field}: pages are of whole runs: leave it out, or leave task out")
 
 
-def _status(context: Context, places: Places, request: StatusRequest) -> Answer:
+def _read(places: Places, request: StatusRequest) -> StoredRun | None:
     folder = find_run(places.common, request.run)
-    if folder is None:
-        return {"taskCount": 0, "counts": {}, "tasks": [], "message": "there are no runs yet"}
-    stored = read_run(folder)
-    if request.task is None:
-        return summarize(
-            context, places, stored, offset=request.offset or 0, limit=request.limit or PAGE_TASKS
-        )
-    return _task_answer(stored, request.task, request.detail or "summary")
+    return None if folder is None else read_run(folder)
 
 
-def summarize(
+async def summarize(
     context: Context,
     places: Places,
     stored: StoredRun,
@@ -85,7 +88,32 @@ def summarize(
     offset: int = 0,
     limit: int = PAGE_TASKS,
 ) -> Answer:
-    """Return the summary of a run with one page of its tasks; blocks."""
+    """Return the summary of a run with one page of its tasks; nothing is written."""
+    out = await trio.to_thread.run_sync(
+        lambda: _summary(context, places, stored, offset=offset, limit=limit)
+    )
+    receipt = await trio.to_thread.run_sync(
+        ReceiptFolder(stored.folder.integration / "receipts").latest
+    )
+    if receipt is not None:
+        from pinata.work.freshness import freshness  # noqa: PLC0415 - loads libgit2 when it is needed
+
+        fresh = await freshness(Path(stored.record.root), context.environment, receipt)
+        out["verification"] = {**receipt_answer(receipt), "freshness": fresh}
+    if handoffs := await trio.to_thread.run_sync(_handoffs, stored):
+        out["handoffs"] = handoffs
+    return out
+
+
+def _handoffs(stored: StoredRun) -> list[dict[str, str]]:
+    approved = missing_approval(stored.spec, stored.results) is None
+    current = evidence_digest(stored.spec, stored.results) if approved else None
+    return list_handoffs(stored.folder, current)
+
+
+def _summary(
+    context: Context, places: Places, stored: StoredRun, *, offset: int, limit: int
+) -> Answer:
     tasks, next_offset = page(stored.spec, stored.facts, offset=offset, limit=limit)
     view = stored.view
     cost, tokens = totals(list(stored.results.values()))
@@ -110,9 +138,6 @@ def summarize(
         notices.append("no live process owns this run: `pinata resume` finishes or closes it")
     if notices:
         out["notices"] = notices
-    receipt = ReceiptFolder(stored.folder.integration / "receipts").latest()
-    if receipt is not None:
-        out["verification"] = receipt_answer(receipt)
     return out
 
 

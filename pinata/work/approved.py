@@ -1,6 +1,6 @@
 """What of a run may go into a checkout: everything succeeded, reviewed as exactly what it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.core.changes import GITLINK_MODE, SYMLINK_MODE, Change, quote_path
@@ -15,14 +15,35 @@ from pinata.work.history import StoredRun
 from pinata.work.net import net_changes
 from pinata.work.proving import proofs_digest
 from pinata.work.result import Artifact, SavedResult, changes_of, fingerprint_of
-from pinata.work.review import missing_approval, standings
-from pinata.work.summary import TaskFacts, writers
+from pinata.work.review import evidence_digest, missing_approval
+from pinata.work.summary import TaskFacts
 from worktrees.hygiene import Repository
 from worktrees.patch import changes_between
 
 
 class NotApprovedError(ConflictError):
     """Something of the run may not go into a checkout; the message names the first offender."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One writer's change, held against the objects that it left."""
+
+    task: TaskId
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The change of a run, approved as exactly what it is.
+
+    Attributes:
+        steps: one per writer, predecessors before dependents.
+        evidence_digest: over the writers' fingerprints and the reviews bound to them.
+    """
+
+    steps: tuple[Step, ...]
+    evidence_digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +67,35 @@ async def approved(repository: Repository, stored: StoredRun) -> Approved:
             never be integrated.
         CorruptionError: what is recorded of a writer does not agree with itself.
     """
+    found = await reviewed(repository, stored)
+    for step in found.steps:
+        if (refusal := never_integrated(step.changes)) is not None:
+            raise NotApprovedError(f"task {step.task}: {refusal}")
+    net = net_changes([(step.task, step.changes) for step in found.steps])
+    return Approved(net, found.evidence_digest)
+
+
+async def reviewed(repository: Repository, stored: StoredRun) -> Reviewed:
+    """Return the change of a run that succeeded and was approved, wherever it may go.
+
+    Raises:
+        NotApprovedError: a task did not succeed, or a review is missing or stale.
+        CorruptionError: what is recorded of a writer does not agree with itself.
+    """
     spec, results = stored.spec, stored.results
     if spec.approval is None or not spec.has_writers:
-        raise NotApprovedError("the run has no task that changes files: nothing to integrate")
+        raise NotApprovedError("the run has no task that changes files: there is nothing to apply")
     refuse_unsuccessful(spec, stored.facts)
     if (missing := missing_approval(spec, results)) is not None:
         raise NotApprovedError(missing)
-    steps: list[tuple[TaskId, tuple[Change, ...]]] = []
-    for task in TaskGraph.build(spec.tasks).order:
-        if spec.task(task).kind is Kind.WRITER:
-            changes = await _intact(repository, results[task])
-            refuse_never_integrated(task, changes)
-            steps.append((task, changes))
-    return Approved(net_changes(steps), _evidence_digest(spec, results))
+    steps = [Step(task, await _intact(repository, results[task])) for task in ordered_writers(spec)]
+    return Reviewed(tuple(steps), evidence_digest(spec, results))
+
+
+def ordered_writers(spec: RunSpec) -> tuple[TaskId, ...]:
+    """Return the tasks that change files, predecessors before dependents."""
+    order = TaskGraph.build(spec.tasks).order
+    return tuple(task for task in order if spec.task(task).kind is Kind.WRITER)
 
 
 def refuse_unsuccessful(spec: RunSpec, facts: Mapping[TaskId, TaskFacts]) -> None:
@@ -73,14 +110,12 @@ def refuse_unsuccessful(spec: RunSpec, facts: Mapping[TaskId, TaskFacts]) -> Non
             raise NotApprovedError(f"task {task.id} is {status.value}: every task must succeed")
 
 
-def refuse_never_integrated(task: TaskId, changes: tuple[Change, ...]) -> None:
-    """Refuse a change to a secret-bearing name, a symbolic link or a submodule.
+def never_integrated(changes: Sequence[Change]) -> str | None:
+    """Return why a change can never be integrated, None when it can.
 
-    Raises:
-        NotApprovedError: names the task and the path.
+    That is a change to a secret-bearing name, a symbolic link or a submodule, on either side.
     """
     for change in changes:
-        shown = quote_path(change.path)
         modes = {change.old_mode, change.new_mode}
         what = None
         if is_secret_name(change.path):
@@ -90,9 +125,9 @@ def refuse_never_integrated(task: TaskId, changes: tuple[Change, ...]) -> None:
         elif GITLINK_MODE in modes:
             what = "is a submodule"
         if what is not None:
-            raise NotApprovedError(
-                f"task {task}: {shown} {what}: such a change is never integrated; make it by hand"
-            )
+            shown = quote_path(change.path)
+            return f"{shown} {what}: such a change is never integrated; make it by hand"
+    return None
 
 
 async def _intact(repository: Repository, result: SavedResult) -> tuple[Change, ...]:
@@ -120,20 +155,4 @@ def _recomputed(artifact: Artifact, result: SavedResult) -> str:
         changes_of(artifact),
         proofs_digest(result.checks),
         digest(dict(result.submission or {})),
-    )
-
-
-def _evidence_digest(spec: RunSpec, results: Mapping[TaskId, SavedResult]) -> str:
-    return digest(
-        [
-            {
-                "task": task.id,
-                "fingerprint": fingerprint_of(results[task.id]),
-                "reviews": [
-                    {"task": each.reviewer, "fingerprint": each.fingerprint}
-                    for each in standings(spec, task.id, results)
-                ],
-            }
-            for task in writers(spec)
-        ]
     )

@@ -17,6 +17,7 @@ from pinata.work.result import SavedResult, decode_result
 from pinata.work.summary import TaskFacts
 
 _RECORD_LIMIT_BYTES = 64 << 20
+HANDOFF_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +110,20 @@ def unannounced(folder: RunFolder, attempt: AttemptId) -> SavedResult | None:
     except FileNotFoundError:
         return None
     return decode_result(data, str(path))
+
+
+def list_handoffs(folder: RunFolder, current: str | None) -> list[dict[str, str]]:
+    """Return the hand-offs that were made of a run, the oldest first; blocks.
+
+    Args:
+        folder: the run's.
+        current: the digest of the evidence that counts now, None when none does.
+    """
+    if not folder.handoffs.is_dir():
+        return []
+    made = [path for path in folder.handoffs.iterdir() if (path / HANDOFF_MANIFEST).is_file()]
+    made.sort(key=lambda path: ((path / HANDOFF_MANIFEST).stat().st_mtime_ns, path.name))
+    return [
+        {"handoff": path.name, "freshness": "current" if path.name == current else "historical"}
+        for path in made
+    ]

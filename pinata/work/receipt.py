@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     # A name in signatures: whoever only reads receipts must not wait for libgit2 to load.
     from worktrees.state import StateTriple
 
+# What no verification of a checkout can speak of.
+UNCOVERED = ("ignored files", "services and files outside the checkout", "the environment")
 ReceiptStatus = Literal["verified", "verification_failed", "not_run", "source_changed"]
 _STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
 _LIMIT_BYTES = 16 << 20
@@ -102,6 +104,7 @@ def answer(receipt: Receipt) -> dict[str, Any]:
         "after": _state_answer(receipt.after),
         "checks": [proof_answer(proof) for proof in receipt.checks],
         "omitted": list(receipt.omitted),
+        "uncovered": list(UNCOVERED),
         "application": "exact" if receipt.is_exact else "different",
         "differingPaths": list(receipt.differing_paths),
         "origin": receipt.origin,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.core.fingerprint import digest
 from engine.core.ids import Fingerprint, TaskId
 from engine.core.outcome import Status, Verdict
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
@@ -75,3 +76,26 @@ def _why_not(standing: Standing) -> str:
     if standing.verdict is not Verdict.APPROVE:
         return f"its reviewer {standing.reviewer} requested changes"
     return f"the approval of {standing.reviewer} is stale: it was given for another change"
+
+
+def evidence_digest(spec: RunSpec, results: Mapping[TaskId, SavedResult]) -> str:
+    """Return the digest that tells one body of evidence from another.
+
+    Args:
+        spec: of a run whose writers all have a verified change.
+        results: of all tasks.
+    """
+    return digest(
+        [
+            {
+                "task": task.id,
+                "fingerprint": fingerprint_of(results[task.id]),
+                "reviews": [
+                    {"task": each.reviewer, "fingerprint": each.fingerprint}
+                    for each in standings(spec, task.id, results)
+                ],
+            }
+            for task in spec.tasks
+            if task.kind is Kind.WRITER
+        ]
+    )

@@ -2,21 +2,87 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import trio
 
 from checks.proof import CheckProof, ListName
 from checks.suite import SuiteSpec, run_suite
-from engine.core.changes import quote_path
+from engine.core.changes import ABSENT_MODE, Change, quote_path
 from engine.core.environment import child_environment
 from engine.core.spec import CheckSpec
-from pinata.work.destination import Destination
-from pinata.work.receipt import Receipt, ReceiptFolder, SavedState, judge
+from engine.store import RunFolder
+from pinata.work.approved import ordered_writers
+from pinata.work.context import Context
+from pinata.work.destination import Destination, open_destination
+from pinata.work.net import net_changes
+from pinata.work.receipt import Receipt, ReceiptFolder, SavedState, answer, judge
+from pinata.work.result import SavedResult, changes_of, fingerprint_of
 from pinata.work.workshop import in_thread
 from worktrees.apply_stage import StoredFile
 from worktrees.presence import differing_paths
 from worktrees.state import measure
+
+
+async def verify_run(
+    context: Context,
+    folder: RunFolder,
+    root: Path,
+    *,
+    checks: tuple[CheckSpec, ...] | None,
+    no_checks_reason: str | None,
+) -> dict[str, Any]:
+    """Check the destination of a run as it is now and return the receipt.
+
+    It may have moved on since the run began, and nothing need have been applied.
+
+    Args:
+        context: the caller's.
+        folder: the run's.
+        root: any working tree of the repository.
+        checks: for this call alone; None for the run's own.
+        no_checks_reason: why `checks` is empty.
+
+    Raises:
+        ConflictError: a live process owns the run, or is at work in the checkout.
+    """
+    async with open_destination(context, folder, root) as destination:
+        spec, results = destination.stored.spec, destination.stored.results
+        made = [(task, changes_made(results.get(task))) for task in ordered_writers(spec)]
+        net = net_changes([(task, changes) for task, changes in made if changes is not None])
+        receipt = await verify(
+            destination,
+            VerificationSpec(
+                results={change.path: result_of(change) for change in net},
+                checks=spec.integrated_checks if checks is None else checks,
+                list="integratedChecks" if checks is None else "explicit",
+                no_checks_reason=(
+                    spec.no_integrated_checks_reason if checks is None else no_checks_reason
+                ),
+                origin="verify",
+            ),
+        )
+        lacking = [task for task, changes in made if changes is None]
+    out = answer(receipt)
+    if lacking:
+        named = ", ".join(lacking)
+        out["notices"] = [f"not compared, since there is no verified change: {named}"]
+    return out
+
+
+def changes_made(result: SavedResult | None) -> tuple[Change, ...] | None:
+    """Return the verified change of a writer, None when there is none."""
+    if result is None or result.artifact is None or fingerprint_of(result) is None:
+        return None
+    return changes_of(result.artifact)
+
+
+def result_of(change: Change) -> StoredFile | None:
+    """Return what stands at the path of `change` after it, None when nothing does."""
+    if change.new_mode == ABSENT_MODE:
+        return None
+    return StoredFile(change.path, change.new_mode, change.new_blob)
 
 
 @dataclass(frozen=True, slots=True)
