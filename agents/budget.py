@@ -5,6 +5,7 @@ from enum import Enum
 from typing import assert_never
 
 from agents.models.port import Usage
+from agents.purse import Purse
 from engine.core.cost import is_over
 
 
@@ -13,6 +14,7 @@ class BudgetKind(Enum):
 
     TOOL_CALLS = "tool-call budget"
     COST = "cost limit"
+    UNKNOWN_COST = "unknown cost"
     TURNS = "turn budget"
 
 
@@ -32,19 +34,18 @@ class Budget:
     named before cost, and cost before turns. A result-only retry goes on with the same budget.
     """
 
-    def __init__(
-        self, *, max_turns: int, max_tool_calls: int, cost_usd: float | None = None
-    ) -> None:
+    def __init__(self, *, max_turns: int, max_tool_calls: int, purse: Purse | None = None) -> None:
         """Begin with nothing used.
 
         Args:
             max_turns: how many turns may begin.
             max_tool_calls: how many tool calls may begin, `submit_result` included.
-            cost_usd: what is left of the run's limit; None is no limit.
+            purse: the run's; what is left in it now is what this attempt may spend by itself.
         """
+        self.purse = purse or Purse()
         self._max_turns = max_turns
         self._max_tool_calls = max_tool_calls
-        self._cost_usd = cost_usd
+        self._cost_usd = self.purse.left_usd
         self._spent = Spent()
 
     @property
@@ -56,6 +57,11 @@ class Budget:
     def has_turn(self) -> bool:
         """Whether another turn may begin."""
         return self._spent.turns < self._max_turns
+
+    @property
+    def has_call(self) -> bool:
+        """Whether another tool call may begin."""
+        return self._spent.tool_calls < self._max_tool_calls
 
     def begin_turn(self) -> BudgetKind | None:
         """Count a turn, or return what forbids it."""
@@ -70,21 +76,24 @@ class Budget:
     def begin_call(self) -> BudgetKind | None:
         """Count a tool call, or return what forbids it."""
         spent = self._spent
-        if spent.tool_calls >= self._max_tool_calls:
+        if not self.has_call:
             return BudgetKind.TOOL_CALLS
         self._spent = Spent(spent.turns, spent.tool_calls + 1, spent.usage)
         return self.tripped()
 
     def spend(self, usage: Usage) -> None:
-        """Count what an answer cost, also one that broke off."""
+        """Count what an answer cost, also one that broke off, here and in the run's purse."""
+        self.purse.spend(usage.cost_usd)
         spent = self._spent
         self._spent = Spent(spent.turns, spent.tool_calls, spent.usage + usage)
 
     def tripped(self) -> BudgetKind | None:
-        """Return COST when more than the limit was spent."""
+        """Return COST when more than the limit was spent, or when that cannot be known."""
         cost = self._spent.usage.cost_usd
-        if self._cost_usd is None or cost is None:
+        if self._cost_usd is None:
             return None
+        if cost is None:
+            return BudgetKind.UNKNOWN_COST
         return BudgetKind.COST if is_over(cost, self._cost_usd) else None
 
     def describe(self, kind: BudgetKind) -> str:
@@ -99,5 +108,10 @@ class Budget:
             case BudgetKind.COST:
                 spent = self._spent.usage.cost_usd or 0.0
                 return f"cost limit: {spent:.4g} dollars were spent of {self._cost_usd:.4g}"
+            case BudgetKind.UNKNOWN_COST:
+                return (
+                    "cost limit: it is not known what the model's answers cost; give its prices in"
+                    " models.json, or leave out costUsd"
+                )
             case _:
                 assert_never(kind)

@@ -4,52 +4,40 @@ How an attempt ends is a value. Only a bug, or a disk that takes no more, raises
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import trio
-
-from agents.answer import AnswerCollector
+from agents.asking import Asker, Question
 from agents.budget import Budget, BudgetKind, Spent
-from agents.filetools.tool import ToolAnswer
+from agents.calls import Hands
+from agents.compaction import (
+    SUMMARY_SYSTEM,
+    Room,
+    divide,
+    divide_unknown,
+    find_cut,
+    summary_request,
+)
 from agents.models.port import (
-    AnswerEnded,
     AnswerFailed,
     AssistantMessage,
-    Message,
     Model,
     StopReason,
     ToolCall,
-    ToolDeclaration,
-    ToolMessage,
     Trouble,
-    UserMessage,
 )
 from agents.session import SessionFile
-from agents.submission import (
-    SUBMIT_RESULT,
-    Submission,
-    SubmissionRules,
-    check_submission,
-    submit_declaration,
-)
-from agents.tidy import summarize_call, whole_characters
+from agents.steering import Steers
+from agents.submission import SUBMIT_RESULT, Submission, SubmissionRules, submit_declaration
+from agents.talk import Talk
 from agents.toolbox import Toolbox
-from engine.core.events import (
-    MessageEnded,
-    ToolEnded,
-    ToolStarted,
-    Trace,
-    TurnStarted,
-    UsageReported,
-)
+from agents.traffic import Traffic
+from engine.core.events import ContextCompacted, MessageEnded, Trace, TurnStarted, UsageReported
 from engine.core.ids import AttemptId
 
-RETRY_DELAYS_S = (0.5, 1.0, 2.0)
 REMINDER = (
     f"You have not handed in a result. Call `{SUBMIT_RESULT}` now, alone, with what you have. If"
     " the work is not done, say so there."
 )
-_TOO_LATE = "not carried out: your result was accepted, and with it your work is done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,160 +92,181 @@ class AgentSpec:
     rules: SubmissionRules
 
 
-async def run_agent(
-    spec: AgentSpec,
-    *,
-    model: Model,
-    toolbox: Toolbox,
-    session: SessionFile,
-    budget: Budget,
-    note: Callable[[Trace], None],
-) -> AgentOutcome:
+@dataclass(frozen=True, slots=True)
+class AgentMeans:
+    """What an attempt's conversations are led with.
+
+    Attributes:
+        model: who answers.
+        traffic: the way to its provider, shared with all agents of the process.
+        session: where all is written down.
+        budget: what is counted, over all conversations of the attempt.
+        steers: the messages that reach the agent while it works.
+        note: told what happens, in order; must neither block nor fail.
+    """
+
+    model: Model
+    traffic: Traffic
+    session: SessionFile
+    budget: Budget
+    steers: Steers
+    note: Callable[[Trace], None]
+
+
+async def run_agent(spec: AgentSpec, toolbox: Toolbox, means: AgentMeans) -> AgentOutcome:
     """Lead the conversation to its end and return how it ended.
 
-    May be called again with the same session and budget, for a conversation that starts afresh.
-    Cancelling it drops a running answer or tool call at once; what was said so far is saved.
+    May be called again with the same means, for a conversation that starts afresh. Cancelling it
+    drops a running answer or tool call at once; what was said so far is saved.
 
     Args:
         spec: the conversation.
-        model: who answers.
-        toolbox: what it may call beside `submit_result`.
-        session: where all is written down.
-        budget: what is counted, over all conversations of the attempt.
-        note: told what happens, in order; must neither block nor fail.
+        toolbox: what the agent may call beside `submit_result`.
+        means: what it is led with.
 
     Raises:
-        ExternalError: the conversation cannot be saved.
+        ExternalError: the conversation cannot be saved, or the delivery of a message recorded.
     """
-    declarations = (*toolbox.declarations, submit_declaration(spec.rules.kind))
-    first = UserMessage(spec.brief)
-    await session.open_conversation(spec.system, declarations, first)
-    talk = _Conversation(spec, model, toolbox, session, budget, note)
-    return await talk.lead(first, declarations)
+    tools = (*toolbox.declarations, submit_declaration(spec.rules.kind))
+    talk = Talk(means.session, spec.system, tools)
+    await talk.open(spec.brief)
+    hands = Hands(spec.attempt, spec.rules, toolbox, means.budget, means.steers, means.note)
+    asker = Asker(spec.attempt, means.model, means.traffic, means.budget, means.note)
+    return await _Conversation(spec.attempt, means, talk, hands, asker).lead()
 
 
 @dataclass(slots=True)
 class _Conversation:
     """One conversation and its state; owned by the one task that leads it."""
 
-    spec: AgentSpec
-    model: Model
-    toolbox: Toolbox
-    session: SessionFile
-    budget: Budget
-    note: Callable[[Trace], None]
-    messages: list[Message] = field(default_factory=list)
-    call_ids: set[str] = field(default_factory=set)
-    accepted: Submission | None = None
+    attempt: AttemptId
+    means: AgentMeans
+    talk: Talk
+    hands: Hands
+    asker: Asker
+    reminded: bool = False
 
-    async def lead(
-        self, first: UserMessage, declarations: tuple[ToolDeclaration, ...]
-    ) -> AgentOutcome:
-        self.messages.append(first)
-        reminded = False
+    async def lead(self) -> AgentOutcome:
         while True:
-            tripped = self.budget.begin_turn()
-            if tripped is not None:
-                return self._exceeded(tripped)
-            answer = await self._ask(declarations)
-            tripped = self.budget.tripped()
-            if tripped is not None:
-                return self._exceeded(tripped)
-            if isinstance(answer, AnswerFailed):
-                return ProviderFailed(answer.trouble, answer.message, self.budget.spent)
-            tripped = await self._carry_out(answer.calls)
-            if tripped is not None:
-                return self._exceeded(tripped)
-            if self.accepted is not None:
-                return Submitted(self.accepted, self.budget.spent)
-            if not answer.calls:
-                if reminded or not self.budget.has_turn:
-                    return NoResult(self.budget.spent)
-                reminded = True
-                self.messages.append(UserMessage(REMINDER))
-                await self.session.add_user(UserMessage(REMINDER))
+            outcome = await self._take_turn()
+            if outcome is not None:
+                return outcome
 
-    async def _ask(
-        self, declarations: tuple[ToolDeclaration, ...]
-    ) -> AssistantMessage | AnswerFailed:
-        """Return the model's next answer; troubles that may pass are waited out, up to a limit."""
-        self.note(TurnStarted(self.spec.attempt, self.budget.spent.turns))
-        delays_s = iter(RETRY_DELAYS_S)
-        while True:
-            message, end = await self._listen(declarations)
-            self.budget.spend(end.usage)
-            await self._keep(message, end)
-            if isinstance(end, AnswerEnded):
-                return message
-            delay_s = next(delays_s, None)
-            if delay_s is None or not end.trouble.may_pass or self.budget.tripped():
-                return end
-            await trio.sleep(delay_s)
+    async def _take_turn(self) -> AgentOutcome | None:
+        """Let the model answer once and do what it asks for; return how it ended, if it did."""
+        budget = self.means.budget
+        tripped = budget.begin_turn()
+        if tripped is not None:
+            return self._exceeded(tripped)
+        self.hands.held_back = False
+        await self._deliver(follow_ups=False)
+        answer = await self._next_answer()
+        tripped = budget.tripped()
+        if tripped is not None:
+            return self._exceeded(tripped)
+        if isinstance(answer, AnswerFailed):
+            return ProviderFailed(answer.trouble, answer.message, budget.spent)
+        tripped = await self._carry_out(answer.calls)
+        if tripped is not None:
+            return self._exceeded(tripped)
+        if self.hands.accepted is not None:
+            return Submitted(self.hands.accepted, budget.spent)
+        return await self._keep_going(answer)
 
-    async def _listen(
-        self, declarations: tuple[ToolDeclaration, ...]
-    ) -> tuple[AssistantMessage, AnswerEnded | AnswerFailed]:
-        """Return what one request brought, bounded and tidied, and how it ended."""
-        answer = AnswerCollector(self.spec.attempt, self.note, set(self.call_ids))
-        async with self.model.stream(self.spec.system, self.messages, declarations) as pieces:
-            async for piece in pieces:
-                if answer.add(piece):
-                    break
-        return answer.message, answer.end
+    async def _keep_going(self, answer: AssistantMessage) -> NoResult | None:
+        """Give an agent that would stop now a reason to go on, if there is one left."""
+        stops = not answer.calls
+        if not (stops or self.hands.held_back):
+            return None
+        if self.means.budget.has_turn and await self._deliver(follow_ups=True):
+            return None
+        if stops and (self.reminded or not self.means.budget.has_turn):
+            return NoResult(self.means.budget.spent)
+        if stops:
+            self.reminded = True
+            await self.talk.say(REMINDER)
+        return None
 
-    async def _keep(self, message: AssistantMessage, end: AnswerEnded | AnswerFailed) -> None:
-        """Write an answer down, and remember it unless it broke off."""
-        if isinstance(end, AnswerEnded):
-            self.messages.append(message)
-            self.call_ids |= {call.id for call in message.calls}
-            reason, error = end.stop_reason, None
-        else:
-            reason, error = StopReason.ERROR, end.message
-        await self.session.add_answer(message, reason, end.usage, error)
-        self.note(MessageEnded(self.spec.attempt, reason.value))
+    async def _deliver(self, *, follow_ups: bool) -> bool:
+        """Put the messages that are due into the conversation; return whether there were any."""
+        due = await self.means.steers.take(follow_ups=follow_ups)
+        for steer in due:
+            await self.talk.say(steer.text)
+        return bool(due)
+
+    async def _next_answer(self) -> AssistantMessage | AnswerFailed:
+        """Return the model's next answer, the conversation shortened before it where it must be."""
+        self.means.note(TurnStarted(self.attempt, self.means.budget.spent.turns))
+        context = self.means.model.context_tokens
+        is_compacted = context is not None and self.talk.tokens > divide(context).fill
+        if context is not None and is_compacted:
+            failure = await self._compact(divide(context))
+            # A guess may be wrong: what cannot be shortened is sent as it is.
+            if failure is not None and failure.trouble is not Trouble.CONTEXT_LENGTH:
+                return failure
+        answer = await self._ask()
+        if not _is_too_long(answer):
+            return answer
+        if not is_compacted:
+            room = divide_unknown(self.talk.tokens) if context is None else divide(context)
+            failure = await self._compact(room)
+            if failure is not None:
+                return failure
+            answer = await self._ask()
+        return self._full() if _is_too_long(answer) else answer
+
+    async def _ask(self) -> AssistantMessage | AnswerFailed:
+        talk = self.talk
+        question = Question(talk.system, talk.messages, talk.tools, frozenset(talk.call_ids))
+        message, end = await self.asker.ask(question, self._keep_broken)
+        if isinstance(end, AnswerFailed):
+            return end
+        await talk.hear(message, end)
+        self._note_end(end.stop_reason)
+        return message
+
+    async def _keep_broken(self, message: AssistantMessage, end: AnswerFailed) -> None:
+        await self.talk.mishear(message, end)
+        self._note_end(StopReason.ERROR)
+
+    async def _compact(self, room: Room) -> AnswerFailed | None:
+        """Have the older part of the conversation summarised; return why that failed, if it did."""
+        cut = find_cut(self.talk.messages, room.kept)
+        if cut is None:
+            return self._full()
+        question = Question(SUMMARY_SYSTEM, (summary_request(self.talk.before(cut), room),))
+        message, end = await self.asker.ask(question, self._keep_broken)
         self._report_usage()
+        if isinstance(end, AnswerFailed):
+            return end
+        if self.means.budget.tripped() is not None:
+            return AnswerFailed(Trouble.OTHER, "the summary cost more than was left")
+        if not message.text.strip():
+            return self._full()
+        self.means.note(ContextCompacted(self.attempt, self.talk.tokens))
+        await self.talk.compact(cut, message.text.strip(), end.usage)
+        return None
 
     async def _carry_out(self, calls: Sequence[ToolCall]) -> BudgetKind | None:
         """Carry calls out in their order; return what forbids the next one, if anything does."""
         for call in calls:
-            if self.accepted is not None:
-                await self._answer_call(call, ToolAnswer(_TOO_LATE, is_error=True))
-                continue
-            tripped = self.budget.begin_call()
-            if tripped is not None:
-                return tripped
-            attempt = self.spec.attempt
-            self.note(ToolStarted(attempt, call.id, call.name, summarize_call(call)))
-            answer = await self._perform(call)
-            self.note(ToolEnded(attempt, call.id, call.name, answer.is_error))
-            await self._answer_call(call, answer)
+            answer = await self.hands.carry_out(call)
+            if isinstance(answer, BudgetKind):
+                return answer
+            await self.talk.answer(call, answer)
         if calls:
             self._report_usage()
         return None
 
-    async def _perform(self, call: ToolCall) -> ToolAnswer:
-        if call.fault is not None:
-            return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
-        if call.name != SUBMIT_RESULT:
-            return await self.toolbox.call(call.name, call.arguments)
-        judged = check_submission(call.arguments, self.spec.rules)
-        if isinstance(judged, Submission):
-            self.accepted = judged
-            return ToolAnswer("accepted")
-        faults = "".join(f"\n- {fault}" for fault in judged)
-        return ToolAnswer(f"not accepted; mend this and call it again:{faults}", is_error=True)
-
-    async def _answer_call(self, call: ToolCall, answer: ToolAnswer) -> None:
-        text = whole_characters(answer.text)
-        message = ToolMessage(call.id, call.name, text, answer.is_error)
-        self.messages.append(message)
-        await self.session.add_tool(message)
+    def _note_end(self, reason: StopReason) -> None:
+        self.means.note(MessageEnded(self.attempt, reason.value))
+        self._report_usage()
 
     def _report_usage(self) -> None:
-        spent = self.budget.spent
-        self.note(
+        spent = self.means.budget.spent
+        self.means.note(
             UsageReported(
-                self.spec.attempt,
+                self.attempt,
                 turns=spent.turns,
                 tool_calls=spent.tool_calls,
                 input_tokens=spent.usage.input_tokens,
@@ -266,5 +275,19 @@ class _Conversation:
             )
         )
 
+    def _full(self) -> AnswerFailed:
+        context = self.means.model.context_tokens
+        size = "" if context is None else f" of {context:,} tokens"
+        return AnswerFailed(
+            Trouble.CONTEXT_LENGTH,
+            f"the model's context{size} is full and the conversation cannot be shortened further:"
+            " split the task, or choose a model with a larger context",
+        )
+
     def _exceeded(self, which: BudgetKind) -> BudgetExceeded:
-        return BudgetExceeded(which, self.budget.describe(which), self.budget.spent)
+        budget = self.means.budget
+        return BudgetExceeded(which, budget.describe(which), budget.spent)
+
+
+def _is_too_long(answer: AssistantMessage | AnswerFailed) -> bool:
+    return isinstance(answer, AnswerFailed) and answer.trouble is Trouble.CONTEXT_LENGTH

@@ -69,37 +69,42 @@ class SessionFile:
         self._append("model_change", {"provider": self._model.provider, "modelId": self._model.id})
         self._append("thinking_level_change", {"thinkingLevel": self._model.thinking.value})
         self._root = self._leaf
+        self._system: Mapping[str, object] = {}
 
     async def open_conversation(
         self, system: str, tools: Sequence[ToolDeclaration], first: UserMessage
-    ) -> None:
+    ) -> str:
         """Begin a conversation of its own, beside any earlier one in this file.
+
+        Returns:
+            the id of the first message's entry, like every method that adds a message.
 
         Raises:
             ExternalError: the file cannot be created or written, or something stands there already.
         """
         self._leaf = self._root
-        self._message(
-            {
-                "role": "system",
-                "content": "",
-                "sections": {"preamble": system},
-                "toolsAdded": [
-                    {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.parameters,
-                    }
-                    for tool in tools
-                ],
-            }
-        )
-        await self.add_user(first)
+        self._system = {
+            "role": "system",
+            "content": "",
+            "sections": {"preamble": system},
+            "toolsAdded": [
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                }
+                for tool in tools
+            ],
+            "timestamp": self._clock.now_ms(),
+        }
+        self._append("message", {"message": self._system})
+        return await self.add_user(first)
 
-    async def add_user(self, message: UserMessage) -> None:
+    async def add_user(self, message: UserMessage) -> str:
         """Add what the engine said."""
-        self._message({"role": "user", "content": _text(message.text)})
+        entry = self._message({"role": "user", "content": _text(message.text)})
         await self._write()
+        return entry
 
     async def add_answer(
         self,
@@ -107,7 +112,7 @@ class SessionFile:
         stop_reason: StopReason,
         usage: Usage,
         error: str | None = None,
-    ) -> None:
+    ) -> str:
         """Add what the model said.
 
         An answer that broke off, with `error`, stays readable but is hidden from whoever continues
@@ -143,10 +148,11 @@ class SessionFile:
         if error is not None:
             self._append("context_edit", {"targetId": entry, "replacement": None})
         await self._write()
+        return entry
 
-    async def add_tool(self, message: ToolMessage) -> None:
+    async def add_tool(self, message: ToolMessage) -> str:
         """Add what a tool answered."""
-        self._message(
+        entry = self._message(
             {
                 "role": "toolResult",
                 "toolCallId": message.call,
@@ -156,6 +162,33 @@ class SessionFile:
             }
         )
         await self._write()
+        return entry
+
+    async def add_compaction(
+        self, *, summary: str, first_kept: str, tokens_before: int, usage: Usage
+    ) -> str:
+        """Add that `summary` stands for everything before the entry `first_kept`.
+
+        Args:
+            summary: all that whoever continues the conversation is told about what came before.
+            first_kept: the id of the first entry that is still shown.
+            tokens_before: about how long the conversation was.
+            usage: what the summary cost.
+        """
+        entry = self._append(
+            "compaction",
+            {
+                "summary": summary,
+                "firstKeptEntryId": first_kept,
+                "tokensBefore": tokens_before,
+                "details": {"readFiles": [], "modifiedFiles": []},
+                "usage": _usage(usage),
+                "fromHook": False,
+                "systemMessage": self._system,
+            },
+        )
+        await self._write()
+        return entry
 
     async def close(self) -> None:
         """Write what is still waiting and close the file; runs to its end even when cancelled."""

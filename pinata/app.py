@@ -5,10 +5,12 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from secrets import SystemRandom
 from typing import Any, Final
 
 import trio
 
+from agents.traffic import Traffic
 from engine.core.errors import ConflictError, UsageError
 from engine.core.limiter import Limiter
 from engine.system import family
@@ -22,6 +24,8 @@ from worktrees.machine import refusal
 _MODULES: Final = {
     "pinata_run": "pinata.tools.runs",
     "pinata_status": "pinata.tools.status",
+    "pinata_changes": "pinata.tools.changes",
+    "pinata_verify": "pinata.tools.verify",
     "pinata_integrate": "pinata.tools.destination",
     "pinata_rollback": "pinata.tools.destination",
     RESUME: "pinata.tools.runs",
@@ -36,11 +40,11 @@ def build_context(
     observer: Observer,
     *,
     base: Path | None = None,
-    limiter: Limiter | None = None,
+    traffic: Traffic | None = None,
 ) -> Context:
     """Return the surroundings of a call made from `cwd`; see `Context` for `base`.
 
-    A process that answers several calls makes one limiter and hands it over with each of them.
+    A process that answers several calls makes one `new_traffic` and hands it over with each.
     """
     shells = (shutil.which(name, path=environment.get("PATH")) for name in ("bash", "sh"))
     return Context(
@@ -50,9 +54,14 @@ def build_context(
         base=base or cwd,
         clock=SystemClock(),
         holder=f"pinata {os.getpid()}",
-        limiter=limiter or Limiter(),
+        traffic=traffic or new_traffic(),
         observer=observer,
     )
+
+
+def new_traffic() -> Traffic:
+    """Return what all agents of this process share on their way to models."""
+    return Traffic(Limiter(), SystemRandom().random)
 
 
 def adopt_orphans() -> None:

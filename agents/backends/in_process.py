@@ -1,20 +1,16 @@
 """Runs agents in this process: our own loop, tools and guard, no program of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.budget import Budget
 from agents.definition import Definition
 from agents.filetools.tool import ToolContext
 from agents.guard import Guard
 from agents.loadout import READING_TOOLS
-from agents.loop import AgentOutcome, AgentSpec, run_agent
-from agents.models.port import Model
+from agents.loop import AgentOutcome, AgentSpec, AgentMeans, run_agent
 from agents.prompt import system_prompt
-from agents.session import SessionFile
 from agents.submission import SubmissionRules
 from agents.toolbox import Toolbox
-from engine.core.events import Trace
 from engine.core.ids import AttemptId
 
 # What a writer that ended without a result gets to report what it left behind.
@@ -41,17 +37,10 @@ class InProcessSpec:
 
 @dataclass(frozen=True, slots=True)
 class InProcessAgent:
-    """An agent that leads one conversation at a time; its parts stay the caller's.
-
-    Attributes:
-        model, session, budget, note: see `agents.loop.run_agent`.
-    """
+    """An agent that leads one conversation at a time; what it is led with stays the caller's."""
 
     spec: InProcessSpec
-    model: Model
-    session: SessionFile
-    budget: Budget
-    note: Callable[[Trace], None]
+    means: AgentMeans
 
     async def run(self, brief: str, tools: Sequence[str] | None = None) -> AgentOutcome:
         """Lead a conversation from its brief to its end and return how it ended.
@@ -77,9 +66,6 @@ class InProcessAgent:
         system = system_prompt(definition, names, codemode=False)
         return await run_agent(
             AgentSpec(spec.attempt, system, brief, spec.rules),
-            model=self.model,
-            toolbox=Toolbox(names, guard, spec.context),
-            session=self.session,
-            budget=self.budget,
-            note=self.note,
+            Toolbox(names, guard, spec.context),
+            self.means,
         )

@@ -11,6 +11,7 @@ from agents.budget import Budget
 from agents.dependency import Dependency
 from agents.filetools.tool import ToolContext
 from agents.loop import (
+    AgentMeans,
     AgentOutcome,
     BudgetExceeded,
     NoResult,
@@ -72,15 +73,15 @@ async def lead(
                 ownership=draft.task.ownership,
                 fold_case=run.record.fold_case,
             ),
-            model=model,
-            session=session,
-            budget=draft.budget,
-            note=reporter.note,
+            AgentMeans(
+                model, run.context.traffic, session, draft.budget, draft.steers, reporter.note
+            ),
         )
         outcome = await agent.run(render_brief(assignment.brief))
         if isinstance(outcome, NoResult) and draft.task.kind is Kind.WRITER:
             retry = replace(assignment.brief, result_only=True)
             outcome = await agent.run(render_brief(retry), RESULT_ONLY_TOOLS)
+    draft.steers.close()
     return _ending(draft, outcome)
 
 
@@ -111,11 +112,9 @@ def _context(workshop: Workshop, draft: Draft, place: Repository) -> ToolContext
 def new_budget(workshop: Workshop) -> Budget:
     """Return the budget of an attempt: the run's limits, and what is left of its dollars."""
     limits = workshop.run.spec.config.limits
-    left = limits.cost_usd
-    if left is not None:
-        spent = sum(result.usage.cost_usd or 0.0 for result in workshop.results.values())
-        left = max(0.0, left - spent)
-    return Budget(max_turns=limits.max_turns, max_tool_calls=limits.max_tool_calls, cost_usd=left)
+    return Budget(
+        max_turns=limits.max_turns, max_tool_calls=limits.max_tool_calls, purse=workshop.purse
+    )
 
 
 def dependencies(workshop: Workshop, draft: Draft) -> tuple[Dependency, ...]:

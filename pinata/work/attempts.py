@@ -6,20 +6,25 @@ from typing import assert_never
 
 import trio
 
-from engine.core.errors import ExternalError, PinataError
-from engine.core.ids import AttemptId
-from engine.core.outcome import AttemptOutcome, Stop, Unstarted
+from agents.steering import Sender, Steer, Steers
+from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
+from engine.core.events import SteerDelivered
+from engine.core.ids import AttemptId, TaskId
+from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
+from engine.core.quote import quote_value
 from engine.core.spec import Kind
 from engine.ports import Reporter
 from engine.store import ResultTooLargeError
 from pinata.work.agent import new_budget
 from pinata.work.draft import Draft, Ending
 from pinata.work.reader import read
-from pinata.work.result import SavedResult, encode_result
+from pinata.work.result import SavedResult, SteerRecord, encode_result
 from pinata.work.reviewer import review
 from pinata.work.workshop import Workshop
 from pinata.work.writer import write
 from worktrees.machine import refusal
+
+MAX_STEER_BYTES = 64 << 10
 
 
 class Attempts:
@@ -32,7 +37,7 @@ class Attempts:
 
     async def run(self, attempt: AttemptId, reporter: Reporter) -> AttemptOutcome:
         """Carry the attempt out and save its result."""
-        draft = self._begin(attempt)
+        draft = self._begin(attempt, reporter)
         try:
             ending = await self._work(draft, reporter)
         except PinataError as error:
@@ -70,14 +75,60 @@ class Attempts:
         ]
         return await self._store(results)
 
-    def _begin(self, attempt: AttemptId) -> Draft:
+    def steer(
+        self, task: TaskId, text: str, *, follow_up: bool = False, sender: Sender = Sender.PARENT
+    ) -> None:
+        """Leave a message for the agent that works on `task`; returns at once.
+
+        The agent reads it after its current turn, or right after its brief if it is still being
+        prepared; a result that it hands in meanwhile waits for that.
+
+        Args:
+            task: a running one.
+            text: the message.
+            follow_up: it waits until the agent would otherwise stop.
+            sender: on whose behalf.
+
+        Raises:
+            UsageError: there is no such task, or the text is blank or too long.
+            ConflictError: the task is not running, or its agent has already ended.
+        """
+        if not text.strip():
+            raise UsageError("the message is blank: say what the agent should do")
+        if len(text.encode("utf-8", "replace")) > MAX_STEER_BYTES:
+            limit = f"{MAX_STEER_BYTES >> 10} KiB"
+            raise UsageError(f"the message is longer than {limit}: put the rest into a file")
+        if task not in self._workshop.run.graph.predecessors:
+            raise UsageError(f"the run has no task {quote_value(task)}")
+        draft = next((each for each in self._drafts.values() if each.task.id == task), None)
+        if draft is None:
+            saved = self._workshop.results.get(task)
+            status = Status.QUEUED if saved is None else saved.status
+            raise ConflictError(
+                f"task '{task}' is {status.value}: only the agent of a running task can be steered"
+            )
+        if not draft.steers.is_open:
+            raise ConflictError(
+                f"task '{task}' is running, but its agent has ended and reads no more messages"
+            )
+        draft.steers.post(text, follow_up=follow_up, sender=sender)
+
+    def _begin(self, attempt: AttemptId, reporter: Reporter) -> Draft:
         workshop = self._workshop
+        before = workshop.results.get(attempt.task)
+
+        async def record(steer: Steer) -> None:
+            await reporter.record(SteerDelivered(attempt, steer.text, steer.follow_up))
+            draft.delivered.append(SteerRecord(steer.text, steer.sender, steer.follow_up))
+
         draft = Draft(
             task=workshop.run.spec.task(attempt.task),
             attempt=attempt,
             budget=new_budget(workshop),
             model=workshop.run.models[attempt.task].name,
             started_at_ms=workshop.run.context.clock.now_ms(),
+            steers=Steers(record),
+            delivered=[] if before is None else list(before.steers),
         )
         self._drafts[attempt] = draft
         return draft

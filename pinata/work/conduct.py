@@ -49,11 +49,11 @@ async def conduct(
     purse = Purse(run.spec.config.limits.cost_usd, _spent_before(go_on))
     workshop = Workshop(run, dict(results or {}), Keeper(run.repository, run.id), purse)
     await workshop.keeper.adopt()
-    inbox = Inbox()
+    inbox, attempts = Inbox(), Attempts(workshop)
     observer = run.context.observer
     agents = {task.id: task.agent for task in run.spec.tasks}
     observer.run_opened(
-        OpenedRun(run.id, run.record.started_at_ms, agents, cancel=inbox.request_cancel)
+        OpenedRun(run.id, run.record.started_at_ms, agents, inbox.request_cancel, attempts.steer)
     )
     try:
         async with open_event_log(
@@ -66,7 +66,7 @@ async def conduct(
                 limits=run.spec.config.limits,
                 deadline_at_ms=run.record.deadline_at_ms,
             )
-            means = Means(Attempts(workshop), log, run.context.limiter, run.context.clock)
+            means = Means(attempts, log, run.context.limiter, run.context.clock)
             await run_graph(terms, means, inbox, go_on=go_on)
     finally:
         with trio.CancelScope(shield=True):

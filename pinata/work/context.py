@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from agents.steering import Sender
+from agents.traffic import Traffic
 from engine.core.ids import RunId, TaskId
 from engine.core.limiter import Limiter
 from engine.records.event import Logged
@@ -16,6 +18,16 @@ class Cancel(Protocol):
 
     def __call__(self, reason: str) -> None:
         """Ask for the end, once or more often; returns at once."""
+        ...
+
+
+class SteerTask(Protocol):
+    """Leaves a message for a running agent."""
+
+    def __call__(
+        self, task: TaskId, text: str, *, follow_up: bool = False, sender: Sender = Sender.PARENT
+    ) -> None:
+        """Leave it; see `pinata.work.attempts.Attempts.steer` for what is refused."""
         ...
 
 
@@ -31,6 +43,7 @@ class OpenedRun:
     started_at_ms: int
     agents: Mapping[TaskId, str]
     cancel: Cancel
+    steer: SteerTask
 
 
 class Observer(Protocol):
@@ -65,7 +78,7 @@ class Context:
         cwd: where the caller stands.
         base: what a relative `cwd` of a request starts from: a job file's folder, else `cwd`.
         holder: who we are, for the message that others get while we hold a lock.
-        limiter: shared by all runs of this process.
+        traffic: the way to models, and how much they bear; shared by all runs of this process.
     """
 
     environment: Mapping[str, str]
@@ -74,5 +87,10 @@ class Context:
     base: Path
     clock: Clock
     holder: str
-    limiter: Limiter
+    traffic: Traffic
     observer: Observer
+
+    @property
+    def limiter(self) -> Limiter:
+        """What decides how many agents may work."""
+        return self.traffic.limiter

@@ -5,13 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.budget import Budget
+from agents.steering import Steers
 from agents.submission import Submission, encode_submission, settle
 from checks.proof import CheckProof, ListName
 from engine.core.fingerprint import canonical
 from engine.core.ids import AttemptId
 from engine.core.outcome import FailureStage, Status
+from engine.core.quote import quote_value
 from engine.core.spec import CheckSpec, TaskSpec
-from pinata.work.result import Artifact, Review, SavedResult, Usage
+from pinata.work.result import Artifact, Review, SavedResult, SteerRecord, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Draft:
 
     Attributes:
         stage: where a failure would be filed at the moment.
+        steers: the messages that wait for the agent.
+        delivered: those that reached it; see `SavedResult.steers`.
         proofs: of the checks that ran, also of one that was stopped.
     """
 
@@ -57,6 +61,8 @@ class Draft:
     review: Review | None = None
     checkout_changed: bool | None = None
     transcript: str | None = None
+    steers: Steers = field(default_factory=Steers)
+    delivered: list[SteerRecord] = field(default_factory=list)
     proofs: list[CheckProof] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
@@ -84,12 +90,20 @@ class Draft:
             artifact=self.artifact,
             review=self.review,
             checkout_changed=self.checkout_changed,
+            steers=tuple(self.delivered),
             usage=self._usage(),
             model=self.model,
             transcript=self.transcript,
-            notices=tuple(self.notices),
+            notices=(*self.notices, *self._unread()),
             started_at_ms=self.started_at_ms,
             ended_at_ms=ended_at_ms,
+        )
+
+    def _unread(self) -> tuple[str, ...]:
+        """Return a notice about each message that came too late for the agent to read it."""
+        return tuple(
+            f"a message did not reach the agent before it ended: {quote_value(steer.text)}"
+            for steer in self.steers.unread
         )
 
     def _submission(self) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from agents.steering import Sender
 from checks.proof import CheckProof
 from engine.core.changes import Change, ChangeStatus, quote_path, unquote_path
 from engine.core.errors import CorruptionError
@@ -75,6 +76,17 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
+class SteerRecord:
+    """A message that reached an agent while it worked; see `agents.steering.Steer`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+
+    text: str
+    sender: Sender
+    follow_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What an attempt used; `cost_usd` is absent when a price is unknown."""
 
@@ -98,7 +110,8 @@ class SavedResult:
         not_run: ids of planned checks that were never started.
         checkout_changed: whether the checkout of a reader was another at its end than at its start;
             absent when that is unknown, and on everything but readers.
-        steers: messages that reached the agent while it worked.
+        steers: messages that reached the agent while it worked, in order; after a repair also those
+            of earlier attempts, on whose work it builds.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
@@ -115,6 +128,7 @@ class SavedResult:
     artifact: Artifact | None = None
     review: Review | None = None
     checkout_changed: bool | None = None
+    steers: tuple[SteerRecord, ...] = ()
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
     transcript: str | None = None

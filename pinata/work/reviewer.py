@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from agents.brief import BriefSpec, CheckEvidence, Target, Workspace, WorkspaceKind
+from agents.brief import BriefSpec, CheckEvidence, SteerNote, Target, Workspace, WorkspaceKind
 from agents.submission import SubmissionRules, decode_submission
 from checks.outcome import explain
 from engine.core.changes import quote_path
@@ -108,4 +108,5 @@ def _target(writer: TaskSpec, judged: SavedResult, fingerprint: Fingerprint, dif
             )
             for proof in judged.checks
         ),
+        steers=tuple(SteerNote(each.sender.value, each.text) for each in judged.steers),
     )

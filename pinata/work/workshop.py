@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trio
 
+from agents.purse import Purse
 from engine.core.environment import child_environment
 from engine.core.errors import ExternalError
 from engine.core.ids import AttemptId, TaskId
@@ -25,6 +26,7 @@ class Workshop:
 
     Attributes:
         results: of every task that has settled; written by the executor alone.
+        purse: what the run may spend, and has spent, in all its attempts.
         worktrees: of the writers that this process started.
         checkout_turn: held while something must not see the checkout change.
         checkout: what the user's checkout holds, measured for all who ask at about the same time.
@@ -33,6 +35,7 @@ class Workshop:
     run: Run
     results: dict[TaskId, SavedResult]
     keeper: Keeper
+    purse: Purse
     worktrees: dict[TaskId, Repository] = field(default_factory=dict)
     checkout_turn: trio.Lock = field(default_factory=trio.Lock)
     checkout: SharedMeasurement[StateTriple] = field(init=False)

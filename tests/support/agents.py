@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 import trio
 
 from agents.backends.in_process import InProcessAgent, InProcessSpec
 from agents.budget import Budget
 from agents.filetools.tool import ToolContext
-from agents.loop import AgentOutcome
+from agents.loop import AgentMeans, AgentOutcome
 from agents.models.port import (
     AnswerEnded,
     AnswerPiece,
@@ -26,12 +27,16 @@ from agents.models.port import (
 )
 from agents.models.script import Script, decode_script
 from agents.models.scripted import ScriptedModel
+from agents.purse import Purse
 from agents.roster import load_roster
 from agents.session import SessionHeader, open_session
+from agents.steering import Steers
 from agents.submission import SubmissionRules
+from agents.traffic import Traffic
 from agents.transcript import SaidMessage, read_transcript
 from engine.core.events import Trace
 from engine.core.ids import AttemptId, Fingerprint, TaskId
+from engine.core.limiter import Limiter
 from engine.core.spec import Kind, ModelChoice, Thinking
 from tests.support.clock import FakeClock
 
@@ -103,6 +108,11 @@ async def _each(pieces: Sequence[AnswerPiece]) -> AsyncGenerator[AnswerPiece, No
         yield piece
 
 
+def free_traffic(seed: int = 7) -> Traffic:
+    """Return the way to providers that bear as much as a new one does; its waits repeat."""
+    return Traffic(Limiter(), Random(seed).random)  # noqa: S311 (waits that repeat)
+
+
 @dataclass
 class Studio:
     """Runs agents in a folder and keeps what came of it."""
@@ -112,6 +122,8 @@ class Studio:
     budget: Budget = field(default_factory=lambda: Budget(max_turns=20, max_tool_calls=40))
     notes: list[Trace] = field(default_factory=list)
     ownership: tuple[str, ...] = ()
+    steers: Steers = field(default_factory=Steers)
+    traffic: Traffic = field(default_factory=free_traffic)
 
     @property
     def transcript_path(self) -> Path:
@@ -146,7 +158,10 @@ class Studio:
             self.transcript_path, header, clock=FakeClock(), next_id=numbered_ids()
         ) as session:
             yield InProcessAgent(
-                spec, model=model, session=session, budget=self.budget, note=self.notes.append
+                spec,
+                AgentMeans(
+                    model, self.traffic, session, self.budget, self.steers, self.notes.append
+                ),
             )
 
     async def run(self, model: Model, brief: str = "Begin.") -> AgentOutcome:
@@ -179,6 +194,6 @@ def open_studio(tmp_path: Path, kind: Kind = Kind.READER, **budget: float) -> St
         Budget(
             max_turns=int(limits["max_turns"]),
             max_tool_calls=int(limits["max_tool_calls"]),
-            cost_usd=budget.get("cost_usd"),
+            purse=Purse(budget.get("cost_usd")),
         ),
     )

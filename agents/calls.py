@@ -1,0 +1,108 @@
+"""Carries out the calls of an answer: counted, noted, judged or handed to the toolbox."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agents.budget import Budget, BudgetKind
+from agents.filetools.tool import ToolAnswer
+from agents.models.port import ToolCall
+from agents.steering import Steers
+from agents.submission import SUBMIT_RESULT, Submission, SubmissionRules, check_submission
+from agents.tidy import summarize_call, tidy_call, whole_characters
+from agents.toolbox import CallsExhaustedError, Toolbox
+from engine.core.events import ToolEnded, ToolStarted, Trace
+from engine.core.ids import AttemptId
+
+_TOO_LATE = "not carried out: your result was accepted, and with it your work is done"
+_NOT_YET = (
+    "not accepted yet: messages have come for you and follow. Read them, do what they ask, then"
+    " hand in again"
+)
+_NOT_IN_A_SCRIPT = (
+    f"{SUBMIT_RESULT} cannot be called from a script; end the script, then call it by itself"
+)
+
+
+@dataclass(slots=True)
+class Hands:
+    """Does what a model asks for in one conversation.
+
+    Attributes:
+        accepted: the result that was handed in and accepted; nothing is carried out after it.
+        held_back: a result was not accepted only because there are messages to read first.
+    """
+
+    attempt: AttemptId
+    rules: SubmissionRules
+    toolbox: Toolbox
+    budget: Budget
+    steers: Steers
+    note: Callable[[Trace], None]
+    accepted: Submission | None = None
+    held_back: bool = False
+    _nested: int = 0
+
+    async def carry_out(self, call: ToolCall) -> ToolAnswer | BudgetKind:
+        """Return the answer to a call, or what forbids it."""
+        if self.accepted is not None:
+            return ToolAnswer(_TOO_LATE, is_error=True)
+        tripped = self.budget.begin_call()
+        if tripped is not None:
+            return tripped
+        try:
+            return await self._noted(call, is_nested=False)
+        except CallsExhaustedError:
+            return self.budget.tripped() or BudgetKind.TOOL_CALLS
+
+    async def _noted(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer:
+        self.note(ToolStarted(self.attempt, call.id, call.name, summarize_call(call)))
+        try:
+            answer = await self._perform(call, is_nested=is_nested)
+        except CallsExhaustedError:
+            self.note(ToolEnded(self.attempt, call.id, call.name, is_error=True))
+            raise
+        self.note(ToolEnded(self.attempt, call.id, call.name, answer.is_error))
+        return answer
+
+    async def _perform(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer:
+        if call.fault is not None:
+            return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
+        if call.name == SUBMIT_RESULT:
+            return ToolAnswer(_NOT_IN_A_SCRIPT, is_error=True) if is_nested else self._judge(call)
+        if is_nested:
+            return await self.toolbox.call(call.name, call.arguments)
+
+        async def from_script(name: str, arguments: Mapping[str, object]) -> ToolAnswer:
+            return await self._call_from_script(call.id, name, arguments)
+
+        return await self.toolbox.call(call.name, call.arguments, from_script)
+
+    async def _call_from_script(
+        self, script: str, name: str, arguments: Mapping[str, object]
+    ) -> ToolAnswer:
+        """Carry out a call of the script that is the call `script`, like any other call.
+
+        Raises:
+            CallsExhaustedError: it may not be made; the attempt is over.
+        """
+        tripped = self.budget.begin_call()
+        if tripped is not None:
+            raise CallsExhaustedError(self.budget.describe(tripped))
+        self._nested += 1
+        # No call of a model has a dot in its id, so that this one is free.
+        call = tidy_call(ToolCall("", name, arguments), (), self._nested)
+        named = ToolCall(f"{script}.{self._nested}", call.name, call.arguments, call.fault)
+        answer = await self._noted(named, is_nested=True)
+        return ToolAnswer(whole_characters(answer.text), answer.is_error)
+
+    def _judge(self, call: ToolCall) -> ToolAnswer:
+        judged = check_submission(call.arguments, self.rules)
+        if not isinstance(judged, Submission):
+            faults = "".join(f"\n- {fault}" for fault in judged)
+            return ToolAnswer(f"not accepted; mend this and call it again:{faults}", is_error=True)
+        if self.steers.unread and self.budget.has_turn and self.budget.has_call:
+            self.held_back = True
+            return ToolAnswer(_NOT_YET, is_error=True)
+        self.accepted = judged
+        self.steers.close()
+        return ToolAnswer("accepted")

@@ -1,0 +1,76 @@
+"""Messages that reach an agent while it works."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import trio
+
+
+class Sender(Enum):
+    """Who steers; the values are what is stored and shown."""
+
+    PARENT = "parent"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """One message.
+
+    Attributes:
+        follow_up: it waits until the agent would otherwise stop.
+    """
+
+    text: str
+    follow_up: bool = False
+    sender: Sender = Sender.PARENT
+
+
+async def _unrecorded(_: Steer) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+class Steers:
+    """The messages to one agent that it has not read yet."""
+
+    def __init__(self, record: Callable[[Steer], Awaitable[None]] = _unrecorded) -> None:
+        """Begin with no message.
+
+        Args:
+            record: makes durable that a message is delivered; called before the agent sees it.
+        """
+        self._record = record
+        self._waiting: list[Steer] = []
+        self._is_open = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a message that is posted now can still be read."""
+        return self._is_open
+
+    def post(self, text: str, *, follow_up: bool, sender: Sender = Sender.PARENT) -> None:
+        """Leave a message for the agent, which must still be reading; returns at once."""
+        assert self._is_open
+        self._waiting.append(Steer(text, follow_up, sender))
+
+    async def take(self, *, follow_ups: bool) -> tuple[Steer, ...]:
+        """Return the messages that are due, in the order in which they came, each recorded.
+
+        Args:
+            follow_ups: also those that wait until the agent would otherwise stop.
+        """
+        due = [steer for steer in self._waiting if follow_ups or not steer.follow_up]
+        for steer in due:
+            await self._record(steer)
+            self._waiting.remove(steer)
+        return tuple(due)
+
+    @property
+    def unread(self) -> tuple[Steer, ...]:
+        """The messages that the agent has not read, in the order in which they came."""
+        return tuple(self._waiting)
+
+    def close(self) -> None:
+        """Take no more messages; once is enough, more changes nothing."""
+        self._is_open = False
