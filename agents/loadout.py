@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from engine.core.spec import Kind
 
+CODEMODE = "codemode"
 READING_TOOLS = ("read", "grep", "find", "ls")
 WRITING_TOOLS = ("read", "bash", "edit", "write")
 WEB_TOOLS = ("web_enable", "web_search", "fetch_content", "get_search_content")

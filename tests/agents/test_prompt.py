@@ -58,7 +58,28 @@ def test_each_kind_learns_what_changed_files_mean_for_it() -> None:
 
 
 def test_codemode_is_explained_when_it_is_there() -> None:
-    assert "`codemode`" in system_prompt(SCOUT, ("read", "codemode"), codemode=True)
+    prompt = system_prompt(SCOUT, ("read", "ls"), codemode=True)
+    assert "- `read`\n- `ls`\n- `codemode`\n- `submit_result`\n" in prompt
+    assert "a script in Python" in prompt
+    assert 'text = read(path="README.md")\n' in prompt
+    assert '\nls(path="docs")\n```\n' in prompt
+
+
+@pytest.mark.parametrize("name", ["builder", "reviewer", "scout"])
+def test_the_example_script_calls_only_tools_of_the_agent(name: str) -> None:
+    definition = DEFINITIONS[name]
+    prompt = system_prompt(definition, definition.tools, codemode=True)
+    (script,) = re.findall(r"```python\n(.*?)```", prompt, re.DOTALL)
+    compile(script, "example", "exec")
+    called = set(re.findall(r"\b(\w+)\(\w+=", script))
+    assert called <= set(definition.tools)
+    assert called == set(definition.tools[:2])
+
+
+def test_an_agent_whose_tools_make_no_example_is_told_of_scripts_all_the_same() -> None:
+    prompt = system_prompt(SCOUT, ("web_search",), codemode=True)
+    assert "## Scripts" in prompt
+    assert "```" not in prompt
 
 
 def test_tasks_of_one_custom_agent_share_its_prompt(tmp_path: Path) -> None:
