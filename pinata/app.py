@@ -24,6 +24,7 @@ from worktrees.machine import refusal
 _MODULES: Final = {
     "pinata_run": "pinata.tools.runs",
     "pinata_status": "pinata.tools.status",
+    "pinata_agents": "pinata.tools.agents",
     "pinata_changes": "pinata.tools.changes",
     "pinata_verify": "pinata.tools.verify",
     "pinata_integrate": "pinata.tools.destination",
@@ -40,9 +41,10 @@ def build_context(
     observer: Observer,
     *,
     base: Path | None = None,
+    project_trust: bool | None = None,
     traffic: Traffic | None = None,
 ) -> Context:
-    """Return the surroundings of a call made from `cwd`; see `Context` for `base`.
+    """Return the surroundings of a call made from `cwd`; see `Context` for the rest.
 
     A process that answers several calls makes one `new_traffic` and hands it over with each.
     """
@@ -54,6 +56,7 @@ def build_context(
         base=base or cwd,
         clock=SystemClock(),
         holder=f"pinata {os.getpid()}",
+        project_trust=project_trust,
         traffic=traffic or new_traffic(),
         observer=observer,
     )

@@ -46,9 +46,14 @@ def _parser() -> argparse.ArgumentParser:
     run = _command(commands, "run", "run the job in a JSON file and wait for its end")
     run.add_argument("job", help="the file; its `cwd` starts from its folder, a script from that")
     run.add_argument("--mode", choices=("lean", "observe"), help="which events to keep")
+    _trusting(run)
 
     resume = _command(commands, "resume", "finish or close a run whose process died")
     resume.add_argument("run", help="its id, or the beginning of one")
+
+    agents = _command(commands, "agents", "show which agents tasks can name")
+    agents.add_argument("name", nargs="?", help="all about this one")
+    _trusting(agents)
 
     status = _command(commands, "status", "tell how a run stands")
     status.add_argument("run", nargs="?", help="its id, or the beginning; the latest without")
@@ -72,6 +77,14 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, "doctor", "look whether pinata can work here")
     _command(commands, "tools", "describe the tools")
     return parser
+
+
+def _trusting(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--trust-project",
+        action="store_true",
+        help="heed the definitions and the configuration in the project's .pi folder",
+    )
 
 
 def _command(

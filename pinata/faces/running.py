@@ -28,7 +28,13 @@ async def _run(given: Namespace, environment: Mapping[str, str]) -> int:
         settings = config if isinstance(config, dict) else {}
         job = {**job, "config": {**settings, "mode": given.mode}}
     progress = Progress(as_json=given.json)
-    context = app.build_context(environment, here(), progress, base=path.resolve().parent)
+    context = app.build_context(
+        environment,
+        here(),
+        progress,
+        base=path.resolve().parent,
+        project_trust=True if given.trust_project else None,
+    )
     answer = await interruptible(progress, partial(app.call_tool, context, "pinata_run", job))
     return _end_run(answer)
 

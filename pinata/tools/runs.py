@@ -1,14 +1,10 @@
 """The tools that start runs and take them over."""
 
-from pathlib import Path
-
 import trio
 
-from agents.roster import load_roster
-from engine.records.job import JobRequest, run_spec
+from engine.records.job import JobRequest
 from engine.records.request import Request
 from engine.store import resolve_run
-from engine.system.case import folds_case
 from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name
 from pinata.tools.status import summarize
 from pinata.work.conduct import conduct, resume as resume_run, taken_over
@@ -16,30 +12,19 @@ from pinata.work.context import Context
 from pinata.work.creation import new_run
 from pinata.work.history import read_run
 from pinata.work.places import Places
+from pinata.work.planning import plan_run
 from worktrees.discovery import discover
 
 
 async def run(context: Context, request: JobRequest) -> Answer:
     """Start a run, wait for its end and return its summary."""
-    roster = await trio.to_thread.run_sync(load_roster)
     started_in = context.base / (request.cwd or context.cwd)
-    spec = run_spec(
-        request,
-        roster.kinds,
-        roster.reasons,
-        fold_case=await trio.to_thread.run_sync(_folds_case, started_in),
-    )
-    async with new_run(context, spec, roster.definitions) as owned:
+    repository = await discover(started_in, context.environment)
+    spec, definitions = await trio.to_thread.run_sync(plan_run, context, request, repository.root)
+    async with new_run(context, spec, definitions, repository) as owned:
         await conduct(owned)
     stored = await trio.to_thread.run_sync(read_run, owned.folder)
     return await summarize(context, owned.places, stored)
-
-
-def _folds_case(folder: Path) -> bool:
-    """Return whether the checkout around `folder` takes `a` and `A` for one name; blocks."""
-    above = (folder, *folder.parents)
-    root = next((one for one in above if (one / ".git").exists()), None)
-    return root is not None and folds_case(root, ".git")
 
 
 class ResumeRequest(Request):

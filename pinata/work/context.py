@@ -7,6 +7,7 @@ from typing import Protocol
 
 from agents.steering import Sender
 from agents.traffic import Traffic
+from engine.core.agent_dir import agent_dir
 from engine.core.ids import RunId, TaskId
 from engine.core.limiter import Limiter
 from engine.records.event import Logged
@@ -78,6 +79,7 @@ class Context:
         cwd: where the caller stands.
         base: what a relative `cwd` of a request starts from: a job file's folder, else `cwd`.
         holder: who we are, for the message that others get while we hold a lock.
+        project_trust: what the caller says about trusting the project; None asks Pi's decisions.
         traffic: the way to models, and how much they bear; shared by all runs of this process.
     """
 
@@ -87,8 +89,15 @@ class Context:
     base: Path
     clock: Clock
     holder: str
+    project_trust: bool | None
     traffic: Traffic
     observer: Observer
+
+    @property
+    def agent_dir(self) -> Path | None:
+        """The Pi agent directory of the caller, which need not be there."""
+        found = agent_dir(self.environment)
+        return None if found is None else self.cwd / found
 
     @property
     def limiter(self) -> Limiter:

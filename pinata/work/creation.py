@@ -27,7 +27,6 @@ from pinata.work.run import Run
 from pinata.work.setup import resolve_setup, setup_notices
 from pinata.work.workshop import in_thread
 from worktrees import refs
-from worktrees.discovery import discover
 from worktrees.entries import check_entries
 from worktrees.examination import examine
 from worktrees.hygiene import Repository
@@ -47,18 +46,26 @@ class _Start:
 
 @asynccontextmanager
 async def new_run(
-    context: Context, spec: RunSpec, definitions: Mapping[str, Definition]
+    context: Context,
+    spec: RunSpec,
+    definitions: Mapping[str, Definition],
+    found: Repository,
 ) -> AsyncIterator[Run]:
     """Create a run and own it inside the block.
 
     Its record is durable before the block is entered. A refusal leaves nothing behind.
+
+    Args:
+        context: the caller's.
+        spec: what is asked for.
+        definitions: those that tasks can name.
+        found: the repository, as seen from the folder that the request names.
 
     Raises:
         PinataError: the request cannot be carried out here; says why.
     """
     used = {task.agent: definitions[task.agent] for task in spec.tasks}
     started_in = context.cwd if spec.cwd is None else context.base / spec.cwd
-    found = await discover(started_in, context.environment)
     places = Places.of(found, context.environment)
     _refuse_unsupported(spec)
     notices = await _check_checkout(found, spec)
