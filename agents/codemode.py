@@ -17,11 +17,11 @@ from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT, keep_last, with_note
 from agents.filetools.arguments import ArgumentsError, Text, decode_arguments
 from agents.filetools.tool import ToolAnswer
 from agents.loadout import CEILINGS, CODEMODE
-from agents.models.port import ToolCall, ToolDeclaration
+from agents.models.port import ToolDeclaration
 from agents.sandbox import SandboxError, ScriptCall, ScriptDone, ScriptFailed
 from agents.schema import describe
 from agents.submission import SUBMIT_RESULT
-from agents.tidy import tidy_call, whole_characters
+from agents.tidy import whole_characters
 from agents.toolbox import CallsExhaustedError, NestedCall, ScriptTool
 from engine.records.request import Request
 from engine.system.identity import identify
@@ -31,12 +31,9 @@ if TYPE_CHECKING:
     from agents.sandbox_process import SandboxProcess
 
 MAX_CODE_CHARS = 100_000
-_NOT_NESTED = {
-    SUBMIT_RESULT: f"a script cannot hand in the result; call {SUBMIT_RESULT} yourself, alone",
-    CODEMODE: "a script cannot start another one",
-}
-# Every tool there is: one that the agent does not have is refused by the guard, with its reasons.
-_OTHERS = frozenset[str]().union(*CEILINGS.values(), _NOT_NESTED)
+# Every tool there is: a call of one that the agent does not have is refused with reasons, as its
+# own call would be.
+_OTHERS = frozenset({SUBMIT_RESULT, CODEMODE}).union(*CEILINGS.values())
 
 
 class CodemodeArguments(Request):
@@ -155,34 +152,28 @@ class _Runner:
         return None
 
     async def _call(self, call: ScriptCall, nested: NestedCall) -> ToolAnswer:
-        refusal = _NOT_NESTED.get(call.tool)
-        if refusal is not None:
-            return ToolAnswer(refusal, is_error=True)
         try:
-            arguments = await trio.to_thread.run_sync(self._arguments, call)
+            arguments = self._arguments(call)
         except ArgumentsError as error:
             return ToolAnswer(f"{call.tool}: {error}", is_error=True)
         return await nested(call.tool, arguments)
 
     def _arguments(self, call: ScriptCall) -> dict[str, object]:
-        """Return a call's arguments by name, as JSON would hold them.
+        """Return a call's arguments by name; they may be anything.
 
         Raises:
-            ArgumentsError: one has no name and it is not clear which it is, or is no JSON value.
+            ArgumentsError: one has no name and it is not clear which it is, or is given twice.
         """
         known = self.schemas.get(call.tool, {})
         names = _positional(known)
         if len(call.positional) > len(names) and known:
             listed = ", ".join(names)
             raise ArgumentsError(f"only {listed} can be given without a name; name the others")
-        given = dict(zip(names, call.positional, strict=False))
+        given: dict[str, object] = dict(zip(names, call.positional, strict=False))
         twice = given.keys() & call.named.keys()
         if twice:
             raise ArgumentsError(f"{', '.join(sorted(twice))} is given twice")
-        tidy = tidy_call(ToolCall(call.tool, call.tool, given | dict(call.named)), (), 0)
-        if tidy.fault is not None:
-            raise ArgumentsError(tidy.fault)
-        return dict(tidy.arguments)
+        return given | dict(call.named)
 
 
 async def _kill_at_end(sandbox: "SandboxProcess") -> None:

@@ -38,6 +38,11 @@ class ScriptTool:
     run: Callable[[object, NestedCall], Awaitable[ToolAnswer]]
 
 
+def declare(tool: Tool) -> ToolDeclaration:
+    """Return what a model is shown of `tool`."""
+    return ToolDeclaration(tool.name, tool.description, tool.parameters)
+
+
 class Toolbox:
     """Tools in a fixed order, behind the guard. `submit_result` is not among them."""
 
@@ -66,10 +71,7 @@ class Toolbox:
     @property
     def declarations(self) -> tuple[ToolDeclaration, ...]:
         """The tools as the model sees them, in order."""
-        shown = [
-            ToolDeclaration(tool.name, tool.description, tool.parameters)
-            for tool in self._tools.values()
-        ]
+        shown = map(declare, self._tools.values())
         return tuple(shown if self._script is None else [*shown, self._script.declaration])
 
     async def call(

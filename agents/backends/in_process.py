@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agents.codemode import codemode_tool
 from agents.definition import Definition
+from agents.filetools.registry import TOOLS
 from agents.filetools.tool import ToolContext
 from agents.guard import Guard
-from agents.loadout import READING_TOOLS
-from agents.loop import AgentOutcome, AgentSpec, AgentMeans, run_agent
+from agents.loadout import CODEMODE, READING_TOOLS
+from agents.loop import AgentMeans, AgentOutcome, AgentSpec, run_agent
 from agents.prompt import system_prompt
 from agents.submission import SubmissionRules
-from agents.toolbox import Toolbox
+from agents.toolbox import Toolbox, declare
 from engine.core.ids import AttemptId
 
 # What a writer that ended without a result gets to report what it left behind.
@@ -25,6 +27,7 @@ class InProcessSpec:
         context: where its tools work; the root is its workspace.
         ownership: what a writer may change; empty for everybody else.
         fold_case: whether the workspace's volume takes `A` and `a` for the same name.
+        codemode: whether it can call its tools from scripts.
     """
 
     attempt: AttemptId
@@ -33,6 +36,7 @@ class InProcessSpec:
     context: ToolContext
     ownership: tuple[str, ...] = ()
     fold_case: bool = False
+    codemode: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,8 @@ class InProcessAgent:
 
         Args:
             brief: the first message.
-            tools: what it may call beside `submit_result`, such as `RESULT_ONLY_TOOLS`; by default
-                what its definition lists.
+            tools: what it may call, by itself and from scripts, beside `submit_result`, such as
+                `RESULT_ONLY_TOOLS`; by default what its definition lists.
 
         Raises:
             ExternalError: the conversation cannot be saved.
@@ -59,13 +63,16 @@ class InProcessAgent:
             kind=definition.kind,
             root=spec.context.root,
             ownership=spec.ownership,
-            tools=names,
+            tools=(*names, CODEMODE) if spec.codemode else names,
             fold_case=spec.fold_case,
             home=spec.context.home,
         )
-        system = system_prompt(definition, names, codemode=False)
+        script = None
+        if spec.codemode:
+            script = codemode_tool([declare(TOOLS[name]) for name in names], spec.context.mark)
+        system = system_prompt(definition, names, codemode=spec.codemode)
         return await run_agent(
             AgentSpec(spec.attempt, system, brief, spec.rules),
-            Toolbox(names, guard, spec.context),
+            Toolbox(names, guard, spec.context, script=script),
             self.means,
         )

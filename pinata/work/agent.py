@@ -8,6 +8,7 @@ from pathlib import Path
 from agents.backends.in_process import RESULT_ONLY_TOOLS, InProcessAgent, InProcessSpec
 from agents.brief import BriefSpec, WaitingPatch, render_brief
 from agents.budget import Budget
+from agents.definition import Definition
 from agents.dependency import Dependency
 from agents.filetools.tool import ToolContext
 from agents.loop import (
@@ -22,7 +23,7 @@ from agents.session import SessionHeader, open_session
 from agents.submission import SubmissionRules, decode_submission
 from engine.core.ids import TaskId
 from engine.core.outcome import FailureStage
-from engine.core.spec import Kind
+from engine.core.spec import Kind, RunConfig
 from engine.ports import Reporter
 from pinata.work.draft import Draft, Ending
 from pinata.work.result import SavedResult
@@ -72,6 +73,7 @@ async def lead(
                 context=_context(workshop, draft, assignment.place),
                 ownership=draft.task.ownership,
                 fold_case=run.record.fold_case,
+                codemode=_has_codemode(definition, run.spec.config),
             ),
             AgentMeans(
                 model, run.context.traffic, session, draft.budget, draft.steers, reporter.note
@@ -97,6 +99,11 @@ def _ending(draft: Draft, outcome: AgentOutcome) -> Ending | None:
             return Ending.failed(f"the model failed: {message}", FailureStage.PROCESS)
         case BudgetExceeded(message=message):
             return Ending.failed(message, FailureStage.PROCESS)
+
+
+def _has_codemode(definition: Definition, config: RunConfig) -> bool:
+    """Whether an agent can call its tools from scripts; its definition has the last word."""
+    return config.codemode if definition.codemode is None else definition.codemode
 
 
 def _context(workshop: Workshop, draft: Draft, place: Repository) -> ToolContext:

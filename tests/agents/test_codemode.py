@@ -142,18 +142,8 @@ async def test_what_the_guard_refuses_is_refused_inside_the_script(
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize(
-    ("call", "refusal"),
-    [
-        ('submit_result(status="succeeded")', "a script cannot hand in the result"),
-        ('codemode(code="1")', "a script cannot start another one"),
-    ],
-)
-async def test_a_script_neither_hands_in_nor_starts_another(
-    scout: Scripter, call: str, refusal: str
-) -> None:
-    assert refusal in await scout.fault(call)
-    assert scout.calls == []
+async def test_a_script_does_not_start_another(scout: Scripter) -> None:
+    assert "a script cannot start another one" in await scout.fault('codemode(code="1")')
 
 
 async def test_a_script_without_a_way_to_call_is_refused(scout: Scripter) -> None:
@@ -166,8 +156,8 @@ async def test_a_script_without_a_way_to_call_is_refused(scout: Scripter) -> Non
     [
         ('read("a.txt", 3)', "only path can be given without a name; name the others"),
         ('read("a.txt", path="b.txt")', "path is given twice"),
-        ("read(path={1})", "the arguments are not JSON"),
-        ("x = []\nfor _ in range(100_000):\n    x = [x]\nread(x)", "the arguments are not JSON"),
+        ("read(path={1})", "path: "),
+        ("x = []\nfor _ in range(100_000):\n    x = [x]\nread(x)", "path: [[[[[["),
         ("read()", "path is missing"),
         ('read("a.txt", lines=3)', "unknown field"),
     ],

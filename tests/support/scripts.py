@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agents.codemode import codemode_tool
+from agents.filetools.registry import TOOLS
 from agents.filetools.tool import ToolAnswer
 from agents.guard import Guard
 from agents.loadout import CODEMODE, DEFAULT_TOOLS
-from agents.toolbox import CallsExhaustedError, Toolbox
+from agents.toolbox import CallsExhaustedError, Toolbox, declare
 from engine.core.spec import Kind
 from tests.support.toolbox import Toolbox as Shop
 
@@ -40,8 +41,7 @@ class Scripter:
         shop = Shop.create(tmp_path)
         names = DEFAULT_TOOLS[kind]
         guard = Guard(kind, shop.root, owned, (*names, CODEMODE), fold_case=False)
-        plain = Toolbox(names, guard, shop.context)
-        script = codemode_tool(plain.declarations, shop.mark, binary)
+        script = codemode_tool([declare(TOOLS[name]) for name in names], shop.mark, binary)
         return cls(shop, Toolbox(names, guard, shop.context, script=script))
 
     async def run(self, code: str) -> ToolAnswer:
