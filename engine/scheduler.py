@@ -25,8 +25,9 @@ from engine.core.events import (
 from engine.core.ids import AttemptId, TaskId
 from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Stop, StopCause, Unstarted
-from engine.core.recovery import opening_events, reopening_events
+from engine.core.recovery import opening_events
 from engine.core.reduce import reduce
+from engine.core.repair import RepairRules, refusal, repair_events
 from engine.core.slots import Slots, open_slots
 from engine.core.spec import Limits
 from engine.core.state import Graph, RunState
@@ -60,24 +61,46 @@ class Inbox:
     def __init__(self) -> None:
         self._letters: list[_Letter] = []
         self._arrived = trio.Event()
+        self._closed = False
 
     def request_cancel(self, reason: str, task: TaskId | None = None) -> None:
         """Ask for the end of the run, or of one task; once is enough, more changes nothing."""
         self.post(_Letter(CancelRequested(reason, task)))
 
-    def request_reopening(self, tasks: Iterable[TaskId], *, reason: str) -> None:
-        """Ask that settled `tasks` run once more: the one to repair and all its dependents."""
-        wanted = tuple(tasks)
-        self.post(_Letter(lambda state: reopening_events(state, wanted, reason=reason)))
+    async def request_repair(self, task: TaskId, feedback: str, rules: RepairRules) -> str | None:
+        """Ask that a settled writer mends its change; return why it may not, or None.
+
+        Returns once the request is durable or refused.
+        """
+        answers: list[str | None] = ["the run has ended: ask once more"]
+
+        def decide_repair(state: RunState) -> Iterable[Decision]:
+            answers.append(refusal(state, rules, task, feedback))
+            return repair_events(state, task, feedback) if answers[-1] is None else ()
+
+        letter = _Letter(decide_repair, trio.Event())
+        self.post(letter)
+        assert letter.recorded is not None
+        await letter.recorded.wait()
+        return answers[-1]
 
     def wake(self) -> None:
         """Have the loop look again at what may start, although nothing happened in the run."""
         self._arrived.set()
 
     def post(self, letter: _Letter) -> None:
-        """Hand a letter to the loop."""
+        """Hand a letter to the loop, or back to whoever waits for it once the loop has ended."""
         self._letters.append(letter)
         self._arrived.set()
+        if self._closed:
+            self.close()
+
+    def close(self) -> None:
+        """Hear nothing any more; whoever waits for a letter to be heard goes on."""
+        self._closed = True
+        for letter in self.take_nowait():
+            if letter.recorded is not None:
+                letter.recorded.set()
 
     async def wait_letters(self) -> list[_Letter]:
         """Wait for a letter or to be woken; take all letters there are, in order of arrival."""
@@ -197,10 +220,13 @@ async def run_graph(
         open_slots(limiter, terms.providers, look_again) as slots,
     ):
         loop = _Loop(state, terms, means, inbox, slots)
-        async with open_flat_nursery() as nursery:
-            nursery.start_soon(_watch_deadline, terms, means.clock, inbox)
-            await loop.work(nursery, letters)
-            nursery.cancel_scope.cancel()
+        try:
+            async with open_flat_nursery() as nursery:
+                nursery.start_soon(_watch_deadline, terms, means.clock, inbox)
+                await loop.work(nursery, letters)
+                nursery.cancel_scope.cancel()
+        finally:
+            inbox.close()
     return state
 
 

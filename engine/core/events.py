@@ -110,8 +110,23 @@ class SteerDelivered:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairRequested:
+    """A settled writer shall mend its change; it and all that depend on it are queued next."""
+
+    task: TaskId
+    feedback: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStarted:
+    """The agent of a repaired writer is about to begin: from here on the repair counts."""
+
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
 class RunResumed:
-    """A new process took the run over from one that died."""
+    """A process took the run over from one that died, or a settled run goes on."""
 
     reason: str
 
@@ -137,6 +152,8 @@ Decision = (
     | CheckEnded
     | CheckoutChanged
     | SteerDelivered
+    | RepairRequested
+    | RepairStarted
     | RunResumed
     | RunSettled
 )

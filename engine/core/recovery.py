@@ -1,6 +1,6 @@
-"""How a run begins, goes on after its process died, or is opened again: three sets of events.
+"""How a run begins, and how it goes on after its process died: two sets of events.
 
-All of them go through the loop's one door, as the first events that it folds and records.
+Both go through the loop's one door, as the first events that it folds and records.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from engine.core.events import (
     RunStarted,
     TaskQueued,
 )
-from engine.core.ids import AttemptId, TaskId
+from engine.core.ids import AttemptId
 from engine.core.outcome import AttemptOutcome, Status
 from engine.core.reduce import reduce
 from engine.core.state import Graph, RunState
@@ -25,21 +25,6 @@ LOST_REASON = "host exited before this agent settled"
 def opening_events(graph: Graph) -> tuple[Decision, ...]:
     """Return the events that a new run begins with."""
     return (RunStarted(len(graph.order)), *map(TaskQueued, graph.order))
-
-
-def reopening_events(
-    state: RunState, tasks: Iterable[TaskId], *, reason: str
-) -> tuple[Decision, ...]:
-    """Return the events that queue final `tasks` once more, predecessors first.
-
-    Args:
-        state: where the run stands; it is not changed.
-        tasks: a task to repair or rerun together with all its dependents.
-        reason: said in the log when the run had settled and now goes on.
-    """
-    wanted = frozenset(tasks)
-    resumed = () if state.settled is None else (RunResumed(reason),)
-    return (*resumed, *(TaskQueued(name) for name in state.graph.order if name in wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +63,8 @@ def recover(graph: Graph, events: Iterable[Event], *, reason: str) -> Recovery:
     """Return how the run whose log holds `events` goes on.
 
     A running attempt is cancelled, or ends as the stop says that was already ordered. Tasks that
-    the log does not have because a crash cut the first write short are queued. A settled run needs
-    nothing. Doing this twice, because the second process died too, is the same as doing it once.
+    the log does not have because a crash cut a write short are queued. A settled run needs nothing.
+    Doing this twice, because the second process died too, is the same as doing it once.
     """
     state = RunState(graph)
     for event in events:
@@ -87,7 +72,11 @@ def recover(graph: Graph, events: Iterable[Event], *, reason: str) -> Recovery:
     if state.settled is not None:
         return Recovery(state, (), ())
     opened = RunResumed(reason) if state.started else RunStarted(len(graph.order))
-    queued = (TaskQueued(name) for name in graph.order if not state.tasks[name].queued)
+    queued = (
+        TaskQueued(name)
+        for name in graph.order
+        if not state.tasks[name].queued or name in state.reopening
+    )
     lost = tuple(_lost(state, attempt) for attempt in state.running.values())
     return Recovery(state, lost, (opened, *queued))
 

@@ -16,6 +16,8 @@ from engine.core.events import (
     Event,
     MessageEnded,
     ModelThrottled,
+    RepairRequested,
+    RepairStarted,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -31,7 +33,7 @@ from engine.core.events import (
 )
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause, Unstarted
-from engine.core.state import RunState, TaskState
+from engine.core.state import Graph, RunState, TaskState
 
 _StopOrder = CancelRequested | RunDeadlinePassed | CostLimitPassed
 
@@ -47,10 +49,10 @@ def reduce(state: RunState, event: Event) -> bool:
             return _move_run(state, event)
         case CancelRequested() | RunDeadlinePassed() | CostLimitPassed():
             return _order_stop(state, event)
-        case TaskQueued(task=task):
-            return _queue(state, task)
-        case AttemptStarted(attempt=attempt):
-            return _start(state, attempt)
+        case TaskQueued() | RepairRequested():
+            return _open_task(state, event)
+        case AttemptStarted() | RepairStarted():
+            return _begin(state, event)
         case AttemptStopping(attempt=attempt, stop=stop):
             return _announce_stop(state, attempt, stop)
         case AttemptSettled(attempt=attempt, outcome=outcome):
@@ -89,7 +91,18 @@ def _move_run(state: RunState, event: RunStarted | RunResumed | RunSettled) -> b
             if state.settled is not None or state.unsettled:
                 return False
             state.settled = status
+            state.reopening.clear()
             return True
+        case _:
+            assert_never(event)
+
+
+def _open_task(state: RunState, event: TaskQueued | RepairRequested) -> bool:
+    match event:
+        case TaskQueued(task=task):
+            return _queue(state, task)
+        case RepairRequested(task=task):
+            return _request_repair(state, task)
         case _:
             assert_never(event)
 
@@ -107,6 +120,7 @@ def _queue(state: RunState, name: TaskId) -> bool:
         for dependent in state.graph.dependents[name]:
             state.tasks[dependent].waiting += 1
             state.ready.discard(dependent)
+    state.reopening.pop(name, None)
     task.queued, task.status = True, Status.QUEUED
     spoiled = next(filter(state.is_spoiled, state.graph.predecessors[name]), None)
     if state.stop is not None:
@@ -116,6 +130,50 @@ def _queue(state: RunState, name: TaskId) -> bool:
     elif not task.waiting:
         state.ready.add(name)
     return True
+
+
+def _request_repair(state: RunState, name: TaskId) -> bool:
+    """Note that a final task and all that depend on it are about to be queued."""
+    task = state.tasks.get(name)
+    if task is None or state.settled is not None:
+        return False
+    if not task.status.is_final or name in state.reopening:
+        return False
+    task.in_repair = True
+    for each in (name, *downstream(state.graph, name)):
+        if state.tasks[each].status.is_final:
+            state.reopening[each] = None
+    return True
+
+
+def _begin(state: RunState, event: AttemptStarted | RepairStarted) -> bool:
+    match event:
+        case AttemptStarted(attempt=attempt):
+            return _start(state, attempt)
+        case RepairStarted(attempt=attempt):
+            return _count_repair(state, attempt)
+        case _:
+            assert_never(event)
+
+
+def _count_repair(state: RunState, attempt: AttemptId) -> bool:
+    if not state.is_running(attempt) or not state.tasks[attempt.task].in_repair:
+        return False
+    task = state.tasks[attempt.task]
+    task.repairs, task.in_repair = task.repairs + 1, False
+    return True
+
+
+def downstream(graph: Graph, name: TaskId) -> tuple[TaskId, ...]:
+    """Return every task that directly or indirectly depends on `name`, in the graph's order."""
+    found: set[TaskId] = set()
+    waiting = [*graph.dependents[name]]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += graph.dependents[each]
+    return tuple(each for each in graph.order if each in found)
 
 
 def _start(state: RunState, attempt: AttemptId) -> bool:

@@ -43,6 +43,8 @@ class TaskState:
         waiting: direct predecessors that have not succeeded.
         stop: the stop that was announced to the running attempt.
         spent_before_usd: what the whole run had spent when the running attempt started.
+        repairs: how many repairs of it count: those whose agent was begun.
+        in_repair: whether a repair was asked for that does not count yet.
     """
 
     waiting: int
@@ -51,6 +53,8 @@ class TaskState:
     number: int = 0
     stop: Stop | None = None
     spent_before_usd: float = 0.0
+    repairs: int = 0
+    in_repair: bool = False
 
 
 class RunState:
@@ -65,6 +69,7 @@ class RunState:
         running: the running attempt of each task that has one.
         doomed: tasks that are to settle without being started.
         to_stop: running tasks whose stop has not been announced yet.
+        reopening: final tasks that a repair is about to queue once more.
         unsettled: how many tasks are not final.
         spending: what running attempts have spent so far, for those that have spent anything.
         settled_usd: what all ended attempts spent, repeated tries included.
@@ -81,6 +86,7 @@ class RunState:
         self.running: OrderedDict[TaskId, AttemptId] = OrderedDict()
         self.doomed: OrderedDict[TaskId, Unstarted] = OrderedDict()
         self.to_stop: OrderedDict[TaskId, Stop] = OrderedDict()
+        self.reopening: OrderedDict[TaskId, None] = OrderedDict()
         self.unsettled = len(self.tasks)
         self.spending: dict[TaskId, float] = {}
         self.settled_usd = 0.0

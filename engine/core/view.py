@@ -20,6 +20,8 @@ from engine.core.events import (
     Event,
     MessageEnded,
     ModelThrottled,
+    RepairRequested,
+    RepairStarted,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -177,7 +179,8 @@ class RunView:
             case CancelRequested() | RunDeadlinePassed() | CostLimitPassed():
                 if not isinstance(event, CancelRequested) or event.task is None:
                     self.stop_reason = self.stop_reason or ordered_stop(event).reason
-            case TaskQueued(task=task):
+            case TaskQueued(task=task) | RepairRequested(task=task):
+                # What the task came to before does not count any more, from the request on.
                 self._queue(at_ms, task)
             case AttemptSettled():
                 self._settle(at_ms, event)
@@ -271,6 +274,7 @@ def _changed(task: TaskView, event: "_Change") -> TaskView:
             | MessageEnded()
             | TurnStarted()
             | ContextCompacted()
+            | RepairStarted()
         ):
             activity = _ACTIVITIES.get(type(event), "")
             return task if task.activity == activity else replace(task, activity=activity)
@@ -297,4 +301,12 @@ def _usage(event: UsageReported) -> UsageView:
     )
 
 
-_Change = AttemptStopping | CheckStarted | CheckEnded | CheckoutChanged | SteerDelivered | Trace
+_Change = (
+    AttemptStopping
+    | CheckStarted
+    | CheckEnded
+    | CheckoutChanged
+    | RepairStarted
+    | SteerDelivered
+    | Trace
+)

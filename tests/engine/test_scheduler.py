@@ -16,6 +16,7 @@ from engine.core.events import (
     CostLimitPassed,
     Decision,
     Event,
+    RepairRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -29,8 +30,9 @@ from engine.core.graph import TaskGraph
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
-from engine.core.recovery import LOST_REASON, opening_events, recover, reopening_events
-from engine.core.spec import Limits
+from engine.core.recovery import LOST_REASON, opening_events, recover
+from engine.core.repair import RepairRules, repair_events
+from engine.core.spec import Kind, Limits
 from engine.core.state import RunState
 from engine.ports import EventSink, Executor, Reporter
 from engine.scheduler import Continuation, Inbox, Means, Terms, run_graph
@@ -532,14 +534,17 @@ async def test_a_run_whose_end_was_not_recorded_gets_it() -> None:
     assert executor.calls == []
 
 
-async def test_a_settled_run_that_is_reopened_tries_the_task_and_its_dependents_again() -> None:
+RULES = RepairRules({A: Kind.WRITER, B: Kind.REVIEWER}, 2)
+
+
+async def test_a_settled_run_that_is_repaired_tries_the_task_and_its_dependents_again() -> None:
     graph, first = graph_of({"a": (), "b": ("a",), "c": ()}), MemorySink()
     state = await play(graph, ScriptedExecutor({"a": fails}), first)
     executor, second = ScriptedExecutor(), MemorySink()
-    opening = reopening_events(state, [B, A], reason="repair of a")
-    state = await play(graph, executor, second, begin=(state, opening))
-    assert second.events[:4] == [
+    state = await play(graph, executor, second, begin=(state, repair_events(state, A, "mend it")))
+    assert second.events[:5] == [
         RunResumed("repair of a"),
+        RepairRequested(A, "mend it"),
         TaskQueued(A),
         TaskQueued(B),
         AttemptStarted(AttemptId(A, 2)),
@@ -548,23 +553,33 @@ async def test_a_settled_run_that_is_reopened_tries_the_task_and_its_dependents_
     assert state.settled is Status.SUCCEEDED
 
 
-async def test_a_task_of_a_live_run_is_reopened_through_the_inbox(
+async def test_a_task_of_a_live_run_is_repaired_through_the_inbox(
     autojump_clock: MockClock,
 ) -> None:
     inbox, sink = Inbox(), MemorySink()
     executor = ScriptedExecutor({"a": fails, "b": takes(5)})
+    answers: list[str | None] = []
 
     async def repair() -> None:
+        answers.append(await inbox.request_repair(A, "mend it", RULES))
         await trio.sleep(1)
         executor._behaviours = {"b": takes(5)}
-        inbox.request_reopening([A], reason="repair of a")
+        answers.append(await inbox.request_repair(A, "mend it", RULES))
+        assert RepairRequested(A, "mend it") in sink.events
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(repair)
         state = await play(graph_of({"a": (), "b": ()}), executor, sink, inbox=inbox)
+    assert answers == ["task a is running and cannot be repaired yet: wait for its end", None]
     assert sorted(executor.calls) == ["run a@1", "run a@2", "run b@1"]
     assert state.settled is Status.SUCCEEDED
     assert not any(isinstance(event, RunResumed) for event in sink.events)
+
+
+async def test_a_repair_that_comes_after_the_end_is_told_so() -> None:
+    inbox = Inbox()
+    await play(graph_of({"a": ()}), ScriptedExecutor(), MemorySink(), inbox=inbox)
+    assert await inbox.request_repair(A, "mend it", RULES) == "the run has ended: ask once more"
 
 
 @pytest.mark.parametrize("crash_at", range(1, 7))

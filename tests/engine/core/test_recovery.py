@@ -4,6 +4,7 @@ from engine.core.events import (
     AttemptStopping,
     CancelRequested,
     Event,
+    RepairRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -13,8 +14,7 @@ from engine.core.events import (
 )
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
-from engine.core.recovery import LOST_REASON, Lost, opening_events, recover, reopening_events
-from engine.core.state import RunState
+from engine.core.recovery import LOST_REASON, Lost, opening_events, recover
 from tests.support.graphs import graph_of
 
 A, B = TaskId("a"), TaskId("b")
@@ -83,11 +83,24 @@ def test_recovering_again_after_a_second_crash_closes_each_attempt_once() -> Non
     assert again.events([]) == (RunResumed("it died again"),)
 
 
-def test_tasks_are_reopened_in_the_graphs_order() -> None:
-    state = RunState(GRAPH)
-    assert reopening_events(state, [B, A], reason="repair") == (TaskQueued(A), TaskQueued(B))
-    state.settled = Status.FAILED
-    assert reopening_events(state, [B], reason="repair") == (RunResumed("repair"), TaskQueued(B))
+def test_a_repair_whose_write_was_cut_short_reopens_everything() -> None:
+    log: list[Event] = [
+        *OPENING,
+        AttemptStarted(A1),
+        AttemptSettled(A1, AttemptOutcome(Status.SUCCEEDED)),
+        AttemptStarted(B1),
+        AttemptSettled(B1, AttemptOutcome(Status.REJECTED, "no")),
+        RunSettled(Status.FAILED, "1 of 2"),
+        RunResumed("repair of a"),
+        RepairRequested(A, "mend it"),
+        TaskQueued(A),
+    ]
+    assert recover(GRAPH, log[:-1], reason=DIED).first == (
+        RunResumed(DIED),
+        TaskQueued(A),
+        TaskQueued(B),
+    )
+    assert recover(GRAPH, log, reason=DIED).first == (RunResumed(DIED), TaskQueued(B))
 
 
 def test_a_run_begins_with_all_of_its_tasks_queued() -> None:

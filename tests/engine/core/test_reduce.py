@@ -18,6 +18,8 @@ from engine.core.events import (
     Event,
     MessageEnded,
     ModelThrottled,
+    RepairRequested,
+    RepairStarted,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -33,8 +35,9 @@ from engine.core.events import (
 )
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
-from engine.core.recovery import opening_events, reopening_events
-from engine.core.reduce import reduce
+from engine.core.recovery import opening_events
+from engine.core.reduce import downstream, reduce
+from engine.core.repair import repair_events
 from engine.core.spec import Limits
 from engine.core.state import RunState
 from tests.support.graphs import graph_of
@@ -64,6 +67,7 @@ def snapshot(state: RunState) -> object:
         list(state.running.items()),
         list(state.doomed.items()),
         list(state.to_stop.items()),
+        list(state.reopening),
         state.unsettled,
         dict(state.spending),
         state.settled_usd,
@@ -137,6 +141,29 @@ NO_NEWS: dict[str, tuple[tuple[Event, ...], Event]] = {
     "a deadline after a cancel": ((CancelRequested("once"),), RunDeadlinePassed(1)),
     "a cost limit after a cancel": ((CancelRequested("once"),), CostLimitPassed(1, 2)),
     "a cancel of a settled run": (DONE, CancelRequested("late")),
+    "a repair in a settled run": (DONE, RepairRequested(A, "mend it")),
+    "a repair of a task that is not final": ((started(A),), RepairRequested(A, "mend it")),
+    "a repair of an unknown task": ((), RepairRequested(TaskId("x"), "mend it")),
+    "a repair asked for twice": (
+        (started(A), settled(A, FAILED), RepairRequested(A, "mend it")),
+        RepairRequested(A, "mend it"),
+    ),
+    "the start of a repair that nobody asked for": ((started(A),), RepairStarted(AttemptId(A, 1))),
+    "the start of a repair twice": (
+        (
+            started(A),
+            settled(A, FAILED),
+            RepairRequested(A, "mend it"),
+            TaskQueued(A),
+            started(A, 2),
+            RepairStarted(AttemptId(A, 2)),
+        ),
+        RepairStarted(AttemptId(A, 2)),
+    ),
+    "the start of a repair before its attempt": (
+        (started(A), settled(A, FAILED), RepairRequested(A, "mend it"), TaskQueued(A)),
+        RepairStarted(AttemptId(A, 2)),
+    ),
     "a run that settles twice": (DONE, RunSettled(Status.FAILED)),
     "a run that settles while tasks are open": ((), RunSettled(Status.FAILED)),
     "usage of a task that does not run": (
@@ -218,7 +245,7 @@ def test_a_late_success_does_not_ready_a_task_that_is_about_to_be_blocked() -> N
 
 def test_a_reopened_success_makes_its_dependents_wait_again() -> None:
     state = state_after(*DONE)
-    for event in reopening_events(state, [A, B, C], reason="repair"):
+    for event in repair_events(state, A, "mend it"):
         assert reduce(state, event)
     assert list(state.ready) == [A]
     assert state.settled is None
@@ -254,6 +281,11 @@ def test_what_every_try_spent_stays_in_the_total() -> None:
     assert state.tasks[A].spent_before_usd == 0.5
 
 
+def test_what_depends_on_a_task_is_found_over_any_number_of_steps() -> None:
+    assert downstream(GRAPH, A) == (B, C)
+    assert downstream(GRAPH, C) == ()
+
+
 ATTEMPTS = st.builds(
     AttemptId, st.sampled_from([A, B, C, TaskId("d"), TaskId("x")]), st.integers(0, 2)
 )
@@ -273,6 +305,8 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(CostLimitPassed, st.just(1.0), st.just(1.5)),
     st.builds(CheckStarted, ATTEMPTS, st.just(CheckId("lint"))),
     st.builds(SteerDelivered, ATTEMPTS, st.just("look"), st.booleans()),
+    st.builds(RepairRequested, TASKS, st.just("mend it")),
+    st.builds(RepairStarted, ATTEMPTS),
     st.builds(RunResumed, st.just("why")),
     st.builds(RunSettled, st.sampled_from(Status)),
     st.builds(ThinkingDelta, ATTEMPTS, st.just("hm")),
@@ -312,6 +346,7 @@ def recount(state: RunState) -> None:
     assert state.unsettled == sum(not task.status.is_final for task in state.tasks.values())
     assert set(state.to_stop) <= set(state.running)
     assert set(state.spending) <= set(state.running)
+    assert all(state.tasks[name].status.is_final for name in state.reopening)
 
 
 @given(HISTORIES)

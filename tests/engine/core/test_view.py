@@ -15,6 +15,8 @@ from engine.core.events import (
     Event,
     MessageEnded,
     ModelThrottled,
+    RepairRequested,
+    RepairStarted,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -253,3 +255,13 @@ def test_a_second_outcome_changes_nothing() -> None:
     first = AttemptSettled(A1, AttemptOutcome(Status.SUCCEEDED))
     second = AttemptSettled(A1, AttemptOutcome(Status.FAILED, "late"))
     assert view_of([*OPENING, first, second]).tasks == view_of([*OPENING, first]).tasks
+
+
+def test_what_a_task_came_to_does_not_count_from_the_request_of_its_repair_on() -> None:
+    settled = AttemptSettled(A1, AttemptOutcome(Status.SUCCEEDED, result_digest="old"))
+    events = [*OPENING, settled, RunResumed("repair of a"), RepairRequested(A, "mend it")]
+    task = view_of(events).tasks[A]
+    assert (task.status, task.digest, task.attempt) == (Status.QUEUED, None, 1)
+    events += [TaskQueued(A), AttemptStarted(A2), RepairStarted(A2)]
+    task = view_of(events).tasks[A]
+    assert (task.status, task.digest, task.attempt) == (Status.RUNNING, None, 2)

@@ -17,6 +17,8 @@ from engine.core.events import (
     Event,
     MessageEnded,
     ModelThrottled,
+    RepairRequested,
+    RepairStarted,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -108,6 +110,11 @@ LINES: list[tuple[Event, dict[str, object]]] = [
             "followUp": True,
         },
     ),
+    (
+        RepairRequested(A1.task, "mend it"),
+        {"type": "repair_requested", "agent": "a", "feedback": "mend it"},
+    ),
+    (RepairStarted(A1), {"type": "repair_start", "agent": "a", "attempt": 1}),
     (RunResumed("crash"), {"type": "run_resumed", "reason": "crash"}),
     (RunSettled(Status.SUCCEEDED), {"type": "run_settled", "status": "succeeded"}),
     (
