@@ -267,3 +267,6 @@ async def test_waiting_for_room_takes_no_timer(mock_clock: MockClock) -> None:
         deadline_s = trio.lowlevel.current_statistics().seconds_to_next_deadline
         assert deadline_s == pytest.approx(3_600)
         limiter.end("p")
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert run.starts() == ["p-0"]
