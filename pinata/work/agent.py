@@ -73,7 +73,7 @@ async def lead(
                 context=_context(workshop, draft, assignment.place),
                 ownership=draft.task.ownership,
                 fold_case=run.record.fold_case,
-                codemode=_has_codemode(definition, run.spec.config),
+                codemode=has_codemode(definition, run.spec.config),
             ),
             AgentMeans(
                 model, run.context.traffic, session, draft.budget, draft.steers, reporter.note
@@ -101,7 +101,7 @@ def _ending(draft: Draft, outcome: AgentOutcome) -> Ending | None:
             return Ending.failed(message, FailureStage.PROCESS)
 
 
-def _has_codemode(definition: Definition, config: RunConfig) -> bool:
+def has_codemode(definition: Definition, config: RunConfig) -> bool:
     """Whether an agent can call its tools from scripts; its definition has the last word."""
     return config.codemode if definition.codemode is None else definition.codemode
 

@@ -122,6 +122,7 @@ class Studio:
     budget: Budget = field(default_factory=lambda: Budget(max_turns=20, max_tool_calls=40))
     notes: list[Trace] = field(default_factory=list)
     ownership: tuple[str, ...] = ()
+    codemode: bool = False
     steers: Steers = field(default_factory=Steers)
     traffic: Traffic = field(default_factory=free_traffic)
 
@@ -150,6 +151,7 @@ class Studio:
             self.rules,
             ToolContext(self.root, {}, None, _no_files, "sh"),
             self.ownership,
+            codemode=self.codemode,
         )
         header = SessionHeader(
             "session-1", str(self.root), ModelChoice(model.provider, model.id, Thinking.OFF)

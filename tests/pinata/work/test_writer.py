@@ -136,7 +136,7 @@ async def test_silent_writer_is_asked_once_more_with_tools_that_only_read(
     )
     assert statuses(answer) == {"fix": "succeeded"}
     transcript = read((await project.result(answer["run"], "fix"))["transcript"])
-    assert "is not yours to call; yours are: read, grep, find and ls" in transcript
+    assert "is not yours to call; yours are: read, grep, find, ls and codemode" in transcript
     assert answer["tasks"][0]["artifact"]["fingerprint"]
 
 
