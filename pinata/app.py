@@ -17,7 +17,7 @@ from engine.system import family
 from engine.system.clock import SystemClock
 from pinata.tools.registry import RESUME, Answer, Tool
 from pinata.work.context import Context, Observer
-from pinata.work.history import StoredRun, find_run, read_run
+from pinata.work.history import StoredRun, find_run, outlines, read_run
 from worktrees.discovery import discover
 from worktrees.machine import refusal
 
@@ -143,3 +143,13 @@ async def read_stored(context: Context, prefix: str | None) -> StoredRun | None:
     repository = await discover(context.cwd, context.environment)
     folder = await trio.to_thread.run_sync(find_run, repository.common_dir, prefix)
     return None if folder is None else await trio.to_thread.run_sync(read_run, folder)
+
+
+async def outline_runs(context: Context) -> Answer:
+    """Return all runs of the caller's repository, the latest first, each in a few words.
+
+    Raises:
+        PinataError: the caller stands in no repository.
+    """
+    repository = await discover(context.cwd, context.environment)
+    return {"runs": await trio.to_thread.run_sync(outlines, repository.common_dir)}

@@ -448,6 +448,25 @@ def test_integration_exits_by_what_its_checks_showed(project: Project) -> None:
     assert json.loads(undone.stdout)["files"] == [{"path": "a.txt", "outcome": "restored"}]
 
 
+def test_change_is_handed_over_and_its_destination_verified(project: Project) -> None:
+    checks = [{"id": "seen", "argv": ["grep", "-q", "two", "a.txt"]}]
+    assert project.pinata("run", change_job(project, integratedChecks=checks)).returncode == 0
+    (run,) = [each for each in project.runs if len(each) == 16]
+    listed = project.pinata("runs")
+    assert (listed.returncode, listed.stdout[:8]) == (0, run[:8])
+    handed = project.pinata("changes", run[:8])
+    assert (handed.returncode, "a.txt" in handed.stdout) == (0, True)
+    failed = project.pinata("verify", run[:8])
+    assert (failed.returncode, "not as approved: a.txt" in failed.stdout) == (1, True)
+    own = project.folder / "checks.json"
+    own.write_text(json.dumps([{"id": "own", "argv": PASS}]))
+    different = project.pinata("verify", run[:8], "--checks", str(own), "--json")
+    assert (different.returncode, json.loads(different.stdout)["status"]) == (1, "verified")
+    assert project.pinata("integrate", run[:8]).returncode == 0
+    assert project.pinata("verify", run[:8]).returncode == 0
+    assert project.pinata("verify", run[:8], "--no-checks", "only a look").returncode == 1
+
+
 def test_unapproved_run_is_refused_with_4(project: Project) -> None:
     job = project.job(
         [builder("fix", "a.txt"), reviewer("check", "fix")],

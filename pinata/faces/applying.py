@@ -1,18 +1,41 @@
-"""The commands that change the checkout, and take it back."""
+"""The commands about a run's approved change: hand it over, apply it, prove it, take it back."""
 
 from argparse import Namespace
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import trio
+
 from pinata import app
 from pinata.faces import text
-from pinata.faces.command import Command, here, show
+from pinata.faces.command import Command, here, read_json, show
 from pinata.faces.interruption import interruptible
 from pinata.faces.progress import Progress
 from pinata.work.context import Silence
 
 _INTEGRATE_CODES = {"verified": 0, "applied_unverified": 0}
+
+
+async def _changes(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, here(), Silence())
+    answer = await app.call_tool(context, "pinata_changes", {"run": given.run})
+    show(given, answer, text.changes_lines)
+    return 0
+
+
+async def _verify(given: Namespace, environment: Mapping[str, str]) -> int:
+    arguments: dict[str, Any] = {"run": given.run}
+    if given.checks is not None:
+        path = here() / given.checks
+        arguments["checks"] = await trio.to_thread.run_sync(read_json, path)
+    if given.no_checks is not None:
+        arguments |= {"checks": arguments.get("checks", []), "noChecksReason": given.no_checks}
+    context = app.build_context(environment, here(), Silence())
+    call = partial(app.call_tool, context, "pinata_verify", arguments)
+    answer = await interruptible(Progress(as_json=False), call)
+    show(given, answer, text.verification_lines)
+    return 0 if (answer["status"], answer["application"]) == ("verified", "exact") else 1
 
 
 async def _integrate(given: Namespace, environment: Mapping[str, str]) -> int:
@@ -32,4 +55,9 @@ async def _rollback(given: Namespace, environment: Mapping[str, str]) -> int:
     return 0
 
 
-COMMANDS: Mapping[str, Command] = {"integrate": _integrate, "rollback": _rollback}
+COMMANDS: Mapping[str, Command] = {
+    "changes": _changes,
+    "verify": _verify,
+    "integrate": _integrate,
+    "rollback": _rollback,
+}

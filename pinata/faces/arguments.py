@@ -62,6 +62,16 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--offset", type=int, help="the first task to show")
     status.add_argument("--limit", type=int, help="the most tasks to show, 1 to 64")
 
+    _command(commands, "runs", "list the runs of this repository, the latest first")
+
+    changes = _command(commands, "changes", "hand a run's approved changes over, as patches")
+    changes.add_argument("run", help="its id, or the beginning of one")
+
+    verify = _command(commands, "verify", "check the checkout of a run without changing it")
+    verify.add_argument("run", help="its id, or the beginning of one")
+    verify.add_argument("--checks", metavar="FILE", help="a JSON array of checks for this time")
+    verify.add_argument("--no-checks", metavar="WHY", help="run none, for this reason")
+
     integrate = _command(commands, "integrate", "bring a run's approved change into the checkout")
     integrate.add_argument("run", help="its id, or the beginning of one")
 

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.core.errors import UsageError
+from engine.records.json_text import decode_json
+from engine.system.files import read_input
 from pinata.faces import output, text
 from pinata.tools.registry import Answer
 
 CANCELLED = 3
+_FILE_LIMIT_BYTES = 16 << 20
 
 
 class Command(Protocol):
@@ -36,6 +39,15 @@ def here() -> Path:
         return Path.cwd()
     except FileNotFoundError as error:
         raise UsageError("the folder you stand in is gone: go to another one") from error
+
+
+def read_json(path: Path) -> object:
+    """Return what the JSON file at `path` holds; blocks.
+
+    Raises:
+        UsageError: it cannot be read, is too large, or is not JSON.
+    """
+    return decode_json(read_input(path, _FILE_LIMIT_BYTES), str(path))
 
 
 def width() -> int:

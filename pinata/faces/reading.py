@@ -32,6 +32,12 @@ async def _status(given: Namespace, environment: Mapping[str, str]) -> int:
     return 0
 
 
+async def _runs(given: Namespace, environment: Mapping[str, str]) -> int:
+    answer = await app.outline_runs(app.build_context(environment, here(), Silence()))
+    show(given, answer, text.outline_lines)
+    return 0
+
+
 async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
     await show_log(context, given, output.write)
@@ -47,4 +53,4 @@ async def _tools(given: Namespace, environment: Mapping[str, str]) -> int:  # no
     return 0
 
 
-COMMANDS: Mapping[str, Command] = {"status": _status, "logs": _logs, "tools": _tools}
+COMMANDS: Mapping[str, Command] = {"status": _status, "runs": _runs, "logs": _logs, "tools": _tools}

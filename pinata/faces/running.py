@@ -3,26 +3,22 @@
 from argparse import Namespace
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 import trio
 
-from engine.records.json_text import decode_json
-from engine.system.files import read_input
 from pinata import app
 from pinata.faces import output, text
-from pinata.faces.command import Command, here, width
+from pinata.faces.command import Command, here, read_json, width
 from pinata.faces.interruption import interruptible
 from pinata.faces.progress import Progress
 from pinata.tools.registry import Answer
 
-_JOB_LIMIT_BYTES = 16 << 20
 _RUN_CODES = {"succeeded": 0, "cancelled": 3}
 
 
 async def _run(given: Namespace, environment: Mapping[str, str]) -> int:
     path = here() / given.job
-    job = await trio.to_thread.run_sync(_read_job, path)
+    job = await trio.to_thread.run_sync(read_json, path)
     if given.mode is not None and isinstance(job, dict):
         config = job.get("config")
         settings = config if isinstance(config, dict) else {}
@@ -61,10 +57,6 @@ def _can_be_applied(answer: Answer) -> bool:
     judged = {task["review"]["target"]["task"] for task in answer["tasks"] if "review" in task}
     is_new = "verification" not in answer
     return answer["status"] == "succeeded" and is_new and bool(changed) and changed <= judged
-
-
-def _read_job(path: Path) -> object:
-    return decode_json(read_input(path, _JOB_LIMIT_BYTES), str(path))
 
 
 COMMANDS: Mapping[str, Command] = {"run": _run, "resume": _resume}

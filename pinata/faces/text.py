@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from agents.transcript import escape
@@ -16,6 +17,7 @@ from engine.core.events import (
     CostLimitPassed,
     Event,
     ModelThrottled,
+    RepairRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -67,6 +69,8 @@ def event_line(event: Event, agents: Mapping[TaskId, str]) -> str | None:
             return f"run deadline of {limit_ms} ms passed"
         case CostLimitPassed(limit_usd=limit, spent_usd=spent):
             return f"run cost limit of ${limit:.4f} passed: ${spent:.4f} spent"
+        case RepairRequested(task=task, feedback=feedback):
+            return f"{task}: repair requested: {visible(feedback)}"
         case RunResumed(reason=reason):
             return f"run resumed: {visible(reason)}"
         case RunSettled(status=status, reason=reason):
@@ -136,7 +140,7 @@ def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
         yield f"  more tasks: --offset {answer['nextOffset']}"
     yield from notice_lines(answer)
     if receipt := answer.get("verification"):
-        yield f"destination: {receipt['status']} (receipt {receipt['id']})"
+        yield f"destination: {receipt['status']} (receipt {receipt['id']}, {receipt['freshness']})"
     cost = answer.get("costUsd")
     spent = "unknown cost" if cost is None else f"${cost:.4f}"
     yield f"{answer['elapsedMs'] / 1000:.1f} s, {answer['tokens']} tokens, {spent}"
@@ -204,6 +208,20 @@ def tool_lines(tools: Sequence[Mapping[str, Any]], width: int = WIDTH) -> Iterat
         )
 
 
+def outline_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each run of a list of them."""
+    if not answer["runs"]:
+        yield "there are no runs yet"
+    for run in answer["runs"]:
+        short = run["run"][:_SHORT_ID]
+        if "error" in run:
+            yield f"{short}  {visible(run['error'])}"
+            continue
+        at = datetime.fromtimestamp(run["startedAt"] / 1000).astimezone()
+        tasks = f"{run['taskCount']} task{'' if run['taskCount'] == 1 else 's'}"
+        yield f"{short}  {at:%Y-%m-%d %H:%M}  {run['status']:<9}  {tasks}"
+
+
 def notice_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that show an answer's notices."""
     for notice in answer.get("notices", ()):
@@ -216,7 +234,20 @@ def integration_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     for entry in answer["files"]:
         yield f"  {entry['status']} {visible(entry['path'])}"
     yield from _check_lines(answer["checks"])
-    receipt = answer["receipt"]
+    yield from _receipt_lines(answer["receipt"])
+
+
+def verification_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show what a verification of a destination saw."""
+    yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}, {answer['application']}"
+    yield from _check_lines(answer["checks"])
+    for check in answer["omitted"]:
+        yield f"  check {check} not run"
+    yield from _receipt_lines(answer)
+    yield from notice_lines(answer)
+
+
+def _receipt_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
     if receipt["status"] == "source_changed":
         yield "  the checkout changed while the checks ran"
     if receipt["differingPaths"]:
@@ -225,6 +256,20 @@ def integration_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     if receipt.get("noChecksReason"):
         yield f"  no checks: {visible(receipt['noChecksReason'])}"
     yield f"  receipt {receipt['id']}"
+
+
+def changes_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show a hand-off."""
+    yield f"run {answer['run'][:_SHORT_ID]} hand-off {answer['handoff'][:_SHORT_ID]}"
+    for builder in answer["builders"]:
+        approved = ", ".join(review["task"] for review in builder["reviews"])
+        yield f"  {builder['task']} (approved by {approved})"
+        for change in builder["changes"]:
+            yield f"    {change['status']} {visible(change['path'])}"
+        yield f"    patch: {visible(builder['patch']['path'])}"
+        for refusal in builder["refusals"]:
+            yield f"    never integrated: {visible(refusal)}"
+    yield f"  manifest: {visible(answer['path'])}"
 
 
 def _check_lines(checks: Sequence[Mapping[str, Any]]) -> Iterator[str]:

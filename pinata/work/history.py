@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from engine.core.errors import CorruptionError
+from engine.core.errors import CorruptionError, PinataError
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import RunSpec
@@ -127,3 +128,31 @@ def list_handoffs(folder: RunFolder, current: str | None) -> list[dict[str, str]
         {"handoff": path.name, "freshness": "current" if path.name == current else "historical"}
         for path in made
     ]
+
+
+def outlines(common_dir: Path) -> list[dict[str, Any]]:
+    """Return each stored run in a few words, the latest first; blocks.
+
+    A damaged one stands last, with what is wrong with it.
+    """
+    whole, damaged = [], []
+    for run in list_runs(common_dir):
+        try:
+            whole.append(_outline(resolve_run(common_dir, run)))
+        except PinataError as error:
+            damaged.append({"run": run, "error": str(error)})
+    return [*sorted(whole, key=lambda each: -each["startedAt"]), *damaged]
+
+
+def _outline(folder: RunFolder) -> dict[str, Any]:
+    record, view = read_record(folder), RunView()
+    for logged in replay(folder.events_file, folder.run):
+        view.apply(*logged)
+    tasks = record.request().tasks
+    return {
+        "run": folder.run,
+        "status": Status.RUNNING.value if view.settled_at_ms is None else view.status.value,
+        "startedAt": record.started_at_ms,
+        "taskCount": len(tasks),
+        "task": tasks[0].text,
+    }

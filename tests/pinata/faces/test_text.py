@@ -1,5 +1,6 @@
 """What is printed is safe on any terminal and pleasant on a narrow one."""
 
+import re
 from typing import Any
 
 import pytest
@@ -29,15 +30,18 @@ from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
 from engine.records.event import Logged
 from pinata.faces.text import (
+    changes_lines,
     doctor_lines,
     event_line,
     integration_lines,
     log_line,
+    outline_lines,
     rollback_lines,
     run_lines,
     task_lines,
     tool_lines,
     transcript_lines,
+    verification_lines,
     visible,
 )
 
@@ -176,7 +180,7 @@ def test_whole_answer_is_shown() -> None:
                 summary(id="check", verdict="approve", review=review, status="cancelled"),
                 nextOffset=2,
                 notices=["mind the gap"],
-                verification={"id": 3, "status": "verified"},
+                verification={"id": 3, "status": "verified", "freshness": "historical"},
                 costUsd=None,
                 status="failed",
                 reason="1 of 2 tasks did not succeed",
@@ -194,7 +198,7 @@ def test_whole_answer_is_shown() -> None:
         "      verdict: approve on fix (stale)",
         "  more tasks: --offset 2",
         "notice: mind the gap",
-        "destination: verified (receipt 3)",
+        "destination: verified (receipt 3, historical)",
         "1.5 s, 12 tokens, unknown cost",
     ]
 
@@ -232,6 +236,67 @@ def test_integration_shows_files_checks_and_what_is_not_as_approved() -> None:
         "  not as approved: b",
         "  receipt 2",
     ]
+
+
+def test_verification_shows_what_ran_what_did_not_and_what_differs() -> None:
+    shown = verification_lines(
+        {
+            "run": "0123456789abcdef",
+            "status": "source_changed",
+            "application": "different",
+            "checks": [{"id": "t", "passed": False, "reason": "exit code 3", "ms": 5}],
+            "omitted": ["later"],
+            "differingPaths": ["b\x1b[1m"],
+            "noChecksReason": "why not",
+            "notices": ["mind the gap"],
+            "id": 2,
+        }
+    )
+    assert list(shown) == [
+        "run 01234567 source_changed, different",
+        "  check t failed: exit code 3 (5 ms)",
+        "  check later not run",
+        "  the checkout changed while the checks ran",
+        "  not as approved: b\\x1b[1m",
+        "  no checks: why not",
+        "  receipt 2",
+        "notice: mind the gap",
+    ]
+
+
+def test_hand_off_shows_patches_approvals_and_what_can_never_go_in() -> None:
+    shown = changes_lines(
+        {
+            "run": "0123456789abcdef",
+            "handoff": "f" * 64,
+            "path": "/h/manifest.json",
+            "builders": [
+                {
+                    "task": "fix",
+                    "changes": [{"status": "A", "path": "link"}],
+                    "patch": {"path": "/h/fix.patch"},
+                    "reviews": [{"task": "one"}, {"task": "two"}],
+                    "refusals": ["link is a symbolic link"],
+                }
+            ],
+        }
+    )
+    assert list(shown) == [
+        "run 01234567 hand-off ffffffff",
+        "  fix (approved by one, two)",
+        "    A link",
+        "    patch: /h/fix.patch",
+        "    never integrated: link is a symbolic link",
+        "  manifest: /h/manifest.json",
+    ]
+
+
+def test_runs_are_listed_with_time_and_status_and_damaged_ones_with_their_damage() -> None:
+    whole = {"run": "0" * 16, "status": "failed", "startedAt": 1_000, "taskCount": 1}
+    assert list(outline_lines({"runs": []})) == ["there are no runs yet"]
+    first, second = outline_lines({"runs": [whole, {"run": "1" * 16, "error": "it is damaged"}]})
+    assert re.fullmatch(r"00000000  19(69|70)-\d\d-\d\d \d\d:\d\d  failed     1 task", first)
+    assert second == "11111111  it is damaged"
 
 
 def test_tools_are_shown_wrapped() -> None:
