@@ -122,6 +122,8 @@ def _queue(state: RunState, name: TaskId) -> bool:
             state.ready.discard(dependent)
     state.reopening.pop(name, None)
     task.queued, task.status = True, Status.QUEUED
+    for dependent in state.graph.dependents[name]:
+        _reconsider(state, dependent)
     spoiled = next(filter(state.is_spoiled, state.graph.predecessors[name]), None)
     if state.stop is not None:
         _end_one(state, name, state.stop)
@@ -130,6 +132,17 @@ def _queue(state: RunState, name: TaskId) -> bool:
     elif not task.waiting:
         state.ready.add(name)
     return True
+
+
+def _reconsider(state: RunState, name: TaskId) -> None:
+    """Let a task wait on that was about to be blocked, unless another predecessor blocks it."""
+    unstarted = state.doomed.get(name)
+    if unstarted is None or unstarted.status is not Status.BLOCKED:
+        return
+    del state.doomed[name]
+    spoiled = next(filter(state.is_spoiled, state.graph.predecessors[name]), None)
+    if spoiled is not None:
+        _block(state, name, spoiled)
 
 
 def _request_repair(state: RunState, name: TaskId) -> bool:

@@ -258,6 +258,28 @@ def test_a_task_reopened_alone_behind_a_failure_is_blocked_again() -> None:
     assert list(state.ready) == [TaskId("d")]
 
 
+def test_a_task_about_to_be_blocked_waits_on_when_its_predecessor_is_repaired_in_time() -> None:
+    state = state_after(started(A), settled(A, FAILED))
+    assert list(state.doomed) == [B, C]
+    for event in repair_events(state, A, "mend it"):
+        reduce(state, event)
+    assert list(state.doomed) == []
+    for event in (started(A, 2), settled(A, SUCCEEDED, 2)):
+        assert reduce(state, event)
+    assert list(state.ready) == [TaskId("d"), B]
+
+
+def test_a_task_stays_blocked_by_another_predecessor_when_one_is_repaired() -> None:
+    graph = graph_of({"a": (), "b": (), "c": ("a", "b")})
+    state = RunState(graph)
+    for event in (*opening_events(graph), started(A), started(B), settled(B, FAILED)):
+        assert reduce(state, event)
+    reduce(state, settled(A, FAILED))
+    for event in repair_events(state, A, "mend it"):
+        reduce(state, event)
+    assert state.doomed[C].reason == "predecessor 'b' ended failed"
+
+
 def test_resuming_after_a_crash_keeps_the_stop_and_after_a_settlement_forgets_it() -> None:
     state = state_after(CancelRequested("enough"), RunResumed("crash"))
     assert state.stop == Stop(StopCause.CANCEL, "enough")
