@@ -27,6 +27,7 @@ from engine.system.clock import SystemClock
 _HOUR_MS = 3_600_000
 _CONCURRENCY = 64
 _PROVIDER = "p"
+_BUSY_PROVIDER = "busy"
 _RESULT = b'{"status": "succeeded"}\n'
 
 
@@ -50,6 +51,26 @@ class _Nothing:
     async def settle_unstarted(self, tasks: Sequence[Unstarted]) -> Sequence[str | None]:
         await trio.lowlevel.checkpoint()
         return [None for _ in tasks]
+
+
+class _Counted(_Nothing):
+    """Tells when so many attempts have ended, and when that was."""
+
+    def __init__(self, due: int) -> None:
+        super().__init__()
+        self.due = due
+        self.done = trio.Event()
+
+    async def run(self, attempt: AttemptId, reporter: Reporter) -> AttemptOutcome:
+        outcome = await super().run(attempt, reporter)
+        if len(self.ended) == self.due:
+            self.done.set()
+        return outcome
+
+    @property
+    def taken_ms(self) -> float:
+        """From the first start to the last end."""
+        return (max(self.ended.values()) - min(self.began.values())) / 1e6
 
 
 class _Saving(_Nothing):
@@ -125,6 +146,7 @@ async def figures() -> list[Figure]:
         saving = await seconds(lambda: _with_log(folder, many, _Saving(folder)))
         flushes = await _flushes_per_event(new_folder())
         cancelling = await _cancel_seconds(new_folder())
+        past_many, past_few = await _past_waiting_ms()
     return [
         Figure("dependent start, 64 tasks, in memory, p99", _p99(in_memory), "ms", 1),
         Figure("dependent start, 64 tasks, durable, p99", _p99(durable), "ms", 5),
@@ -133,6 +155,7 @@ async def figures() -> list[Figure]:
         Figure("10,000 tasks with a durable result each", saving, "s", 30),
         Figure("flushes per event, 64 tasks running", flushes, "", 0.5),
         Figure("1,000 queued tasks cancelled", cancelling, "s", 1),
+        Figure("1,000 tasks past 10,000 without room, over 10", past_many, "ms", 1.3, past_few),
         Figure("10,000 no-op tasks, memory of the process", await _peak_mb(), "MB", 200),
     ]
 
@@ -160,6 +183,38 @@ async def _cancel_seconds(folder: RunFolder) -> float:
         nursery.start_soon(cancel)
         await _with_log(folder, _independent(1_064), _Hanging(folder), inbox)
     return time.perf_counter() - began
+
+
+async def _past_waiting_ms() -> tuple[float, float]:
+    """Return what 1,000 tasks take past 10,000 older ones whose provider has no room, and past 10."""
+    many, few = list[float](), list[float]()
+    for _ in range(9):
+        many.append(await _past_ms(10_000))
+        few.append(await _past_ms(10))
+    return median(many), median(few)
+
+
+async def _past_ms(waiting: int) -> float:
+    providers = dict.fromkeys((f"w{number}" for number in range(waiting)), _BUSY_PROVIDER)
+    providers |= dict.fromkeys((f"t{number}" for number in range(1_000)), _PROVIDER)
+    limiter, executor, inbox, clock = _limiter(), _Counted(1_000), Inbox(), SystemClock()
+    while limiter.has_room(_BUSY_PROVIDER):
+        limiter.start(_BUSY_PROVIDER)
+    terms = Terms(
+        _graph({name: [] for name in providers}),
+        {TaskId(name): provider for name, provider in providers.items()},
+        Limits(concurrency=_CONCURRENCY),
+        clock.now_ms() + _HOUR_MS,
+    )
+
+    async def cancel_the_rest() -> None:
+        await executor.done.wait()
+        inbox.request_cancel("measured")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel_the_rest)
+        await run_graph(terms, Means(executor, _Memory(), limiter, clock), inbox)
+    return executor.taken_ms
 
 
 async def _peak_mb() -> float:

@@ -66,7 +66,9 @@ class ReadyTasks:
         what is returned and for each provider, not for the tasks that wait.
         """
         fitting = _merged(
-            islice(queue.items(), room.free[provider]) for provider, queue in self._queues.items()
+            islice(queue.items(), room.free[provider])
+            for provider, queue in self._queues.items()
+            if room.free[provider]
         )
         return list(islice(fitting, min(most, room.total)))
 
