@@ -33,32 +33,28 @@ def look_up(info: ModelInfo) -> Listing:
     if info.price is not None:
         return Listing(info.price.of, info.context_tokens)
     library = importlib.import_module("genai_prices")
-    # Under a name of its own a provider is recognised by its address, a local server by neither.
+    # Under a name of its own a provider is recognised by its address; a local server is unknown.
     is_known = info.provider in KNOWN
-    where = {"provider_id" if is_known else "provider_api_url": _key_of(info, is_known)}
-    try:
-        priced = library.calc_price(_library_usage(library, Usage()), info.id, **where)
-    except LookupError:
-        return Listing(None, info.context_tokens)
+    where = {"provider_id": info.provider} if is_known else {"provider_api_url": info.base_url}
+
+    def calculate(usage: Usage) -> Any:  # noqa: ANN401 - the library is loaded too late for a type
+        counted = library.Usage(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+        )
+        return library.calc_price(counted, info.id, **where)
 
     def price(usage: Usage) -> float | None:
         try:
-            priced = library.calc_price(_library_usage(library, usage), info.id, **where)
+            return float(calculate(usage).total_price)
         except (LookupError, ValueError):
+            # More came out of the cache than went in: whatever it cost, it was not counted right.
             return None
-        return float(priced.total_price)
 
-    return Listing(price, info.context_tokens or priced.model.context_window)
-
-
-def _key_of(info: ModelInfo, is_known: bool) -> str:
-    return info.provider if is_known else info.base_url
-
-
-def _library_usage(library: Any, usage: Usage) -> Any:
-    return library.Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-    )
+    try:
+        context_tokens = calculate(Usage()).model.context_window
+    except LookupError:
+        return Listing(None, info.context_tokens)
+    return Listing(price, info.context_tokens or context_tokens)

@@ -1,0 +1,196 @@
+"""Turns the events of Anthropic's Messages API into pieces of an answer.
+
+Source: Anthropic's API reference, "Streaming messages". An event is the JSON value that came over
+the wire, whoever sent it: nothing is taken for granted about its shape.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from agents.models.arguments import read_call
+from agents.models.port import (
+    AnswerPiece,
+    CallReady,
+    StopReason,
+    TextPiece,
+    ThinkingPiece,
+    ThoughtEnded,
+    Usage,
+)
+
+_REASONS = {
+    "end_turn": StopReason.STOP,
+    "stop_sequence": StopReason.STOP,
+    "pause_turn": StopReason.STOP,
+    "tool_use": StopReason.TOOL_USE,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+}
+REFUSAL = "refusal"
+# What a block brings with itself, and what its deltas add: the kind, and the key that holds it.
+_CONTENT = {"text": "text", "thinking": "thinking", "redacted_thinking": "data"}
+
+
+class ReportedError(Exception):
+    """The provider breaks the answer off, in its own words.
+
+    Attributes:
+        code: its word for the kind of trouble.
+        message: what it says to people.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(message)
+
+
+class ShapeError(Exception):
+    """An event does not have the shape that the API promises; the text says which."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A block while it arrives.
+
+    Attributes:
+        id: of a tool call.
+        name: of the tool.
+        parts: of its arguments, as JSON text.
+        signature: of a thought, or the content of a redacted one.
+    """
+
+    kind: str
+    id: str = ""
+    name: str = ""
+    parts: list[str] = field(default_factory=list)
+    signature: str = ""
+
+
+class AnswerReader:
+    """Reads one answer, event by event."""
+
+    def __init__(self) -> None:
+        self._open: dict[object, _Open] = {}
+        self._counts: dict[str, int] = {}
+        self._reason: str | None = None
+        self._is_complete = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the provider said that nothing follows."""
+        return self._is_complete
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the model declined to go on."""
+        return self._reason == REFUSAL
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the answer ended."""
+        return _REASONS.get(self._reason or "", StopReason.STOP)
+
+    @property
+    def usage(self) -> Usage:
+        """What was counted so far; the provider leaves what its cache did out of the input."""
+        read = self._counts.get("cache_read_input_tokens", 0)
+        write = self._counts.get("cache_creation_input_tokens", 0)
+        return Usage(
+            input_tokens=self._counts.get("input_tokens", 0) + read + write,
+            output_tokens=self._counts.get("output_tokens", 0),
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+        )
+
+    def read(self, event: object) -> Iterator[AnswerPiece]:
+        """Yield what `event` adds to the answer; unknown events add nothing.
+
+        Raises:
+            ReportedError: the provider breaks off.
+            ShapeError: it is no event of this API.
+        """
+        match _text(event, "type"):
+            case "message_start":
+                self._count(_member(_member(event, "message"), "usage"))
+            case "content_block_start":
+                yield from self._begin(_member(event, "index"), _member(event, "content_block"))
+            case "content_block_delta":
+                yield from self._add(_member(event, "index"), _member(event, "delta"))
+            case "content_block_stop":
+                yield from self._end(_member(event, "index"))
+            case "message_delta":
+                self._reason = _text(_member(event, "delta"), "stop_reason") or self._reason
+                self._count(_member(event, "usage"))
+            case "message_stop":
+                self._is_complete = True
+            case "error":
+                error = _member(event, "error")
+                raise ReportedError(_text(error, "type"), _text(error, "message"))
+            case "":
+                raise ShapeError("an event without a type")
+
+    def _begin(self, index: object, block: object) -> Iterator[AnswerPiece]:
+        kind = _text(block, "type")
+        opened = _Open(kind, _text(block, "id"), _text(block, "name"))
+        if kind == "tool_use" and isinstance(given := _member(block, "input"), dict) and given:
+            opened.parts.append(json.dumps(given))
+        if kind == "redacted_thinking":
+            opened.signature = _text(block, "data")
+        if kind == "thinking":
+            opened.signature = _text(block, "signature")
+        self._open[_hashable(index)] = opened
+        yield from _said(kind, _text(block, _CONTENT.get(kind, "")))
+
+    def _add(self, index: object, delta: object) -> Iterator[AnswerPiece]:
+        opened = self._open.get(_hashable(index))
+        if opened is None:
+            raise ShapeError("a piece of a block that was not begun")
+        match _text(delta, "type"):
+            case "text_delta":
+                yield from _said("text", _text(delta, "text"))
+            case "thinking_delta":
+                yield from _said("thinking", _text(delta, "thinking"))
+            case "signature_delta":
+                opened.signature += _text(delta, "signature")
+            case "input_json_delta":
+                opened.parts.append(_text(delta, "partial_json"))
+
+    def _end(self, index: object) -> Iterator[AnswerPiece]:
+        opened = self._open.pop(_hashable(index), None)
+        match opened:
+            case _Open(kind="tool_use"):
+                yield CallReady(read_call(opened.id, opened.name, "".join(opened.parts)))
+            case _Open(kind="thinking"):
+                yield ThoughtEnded(opened.signature)
+            case _Open(kind="redacted_thinking"):
+                yield ThoughtEnded(opened.signature, is_redacted=True)
+
+    def _count(self, usage: object) -> None:
+        """Take the newest counts; each is of the whole answer so far."""
+        for name, count in usage.items() if isinstance(usage, dict) else ():
+            if isinstance(count, int) and count >= 0:
+                self._counts[name] = count
+
+
+def _said(kind: str, text: str) -> Iterator[AnswerPiece]:
+    if text and kind == "text":
+        yield TextPiece(text)
+    if text and kind == "thinking":
+        yield ThinkingPiece(text)
+
+
+def _member(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _text(value: object, name: str) -> str:
+    found = _member(value, name)
+    return found if isinstance(found, str) else ""
+
+
+def _hashable(index: object) -> object:
+    if not isinstance(index, int | str):
+        raise ShapeError("a block without a number")
+    return index

@@ -1,0 +1,186 @@
+"""Answers of Anthropic's Messages API, event by event."""
+
+from typing import Any
+
+import pytest
+
+from agents.models.anthropic_answer import AnswerReader, ReportedError, ShapeError
+from agents.models.port import (
+    AnswerPiece,
+    CallReady,
+    StopReason,
+    TextPiece,
+    ThinkingPiece,
+    ThoughtEnded,
+    ToolCall,
+    Usage,
+)
+
+Event = dict[str, Any]
+
+
+def start(index: int, **block: object) -> Event:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index: int, kind: str, **fields: object) -> Event:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
+
+
+def stop(index: int) -> Event:
+    return {"type": "content_block_stop", "index": index}
+
+
+def ended(reason: object, **usage: object) -> Event:
+    return {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
+
+
+def read(*events: object) -> tuple[list[AnswerPiece], AnswerReader]:
+    reader = AnswerReader()
+    return [piece for event in events for piece in reader.read(event)], reader
+
+
+def test_text_comes_as_it_arrives() -> None:
+    pieces, _ = read(start(0, type="text", text="He"), delta(0, "text_delta", text="llo"), stop(0))
+    assert pieces == [TextPiece("He"), TextPiece("llo")]
+
+
+def test_a_thought_ends_with_its_signature() -> None:
+    pieces, _ = read(
+        start(0, type="thinking", thinking="", signature=""),
+        delta(0, "thinking_delta", thinking="hm"),
+        delta(0, "signature_delta", signature="si"),
+        delta(0, "signature_delta", signature="g"),
+        stop(0),
+    )
+    assert pieces == [ThinkingPiece("hm"), ThoughtEnded("sig")]
+
+
+def test_a_redacted_thought_keeps_its_content_and_shows_nothing() -> None:
+    pieces, _ = read(start(0, type="redacted_thinking", data="hidden"), stop(0))
+    assert pieces == [ThoughtEnded("hidden", is_redacted=True)]
+
+
+def test_parallel_calls_are_told_apart_by_their_index() -> None:
+    pieces, _ = read(
+        start(0, type="tool_use", id="c1", name="read", input={}),
+        start(1, type="tool_use", id="c2", name="grep", input={}),
+        delta(0, "input_json_delta", partial_json='{"path"'),
+        delta(1, "input_json_delta", partial_json='{"pattern": "x"}'),
+        delta(0, "input_json_delta", partial_json=': "a"}'),
+        stop(1),
+        stop(0),
+    )
+    assert pieces == [
+        CallReady(ToolCall("c2", "grep", {"pattern": "x"})),
+        CallReady(ToolCall("c1", "read", {"path": "a"})),
+    ]
+
+
+def test_arguments_may_come_whole_with_the_beginning() -> None:
+    pieces, _ = read(start(0, type="tool_use", id="c1", name="read", input={"path": "a"}), stop(0))
+    assert pieces == [CallReady(ToolCall("c1", "read", {"path": "a"}))]
+
+
+def test_arguments_that_are_cut_off_are_the_call_s_fault() -> None:
+    (piece,), _ = read(
+        start(0, type="tool_use", id="c1", name="read", input={}),
+        delta(0, "input_json_delta", partial_json='{"path": "a'),
+        stop(0),
+    )
+    assert isinstance(piece, CallReady)
+    assert piece.call.fault is not None
+
+
+def test_usage_counts_the_cache_as_input_and_takes_the_newest_numbers() -> None:
+    counts = {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 70,
+        "cache_creation_input_tokens": 20,
+        "output_tokens": 1,
+        "service_tier": "standard",
+    }
+    _, reader = read(
+        {"type": "message_start", "message": {"usage": counts}}, ended("end_turn", output_tokens=33)
+    )
+    assert reader.usage == Usage(
+        input_tokens=100, output_tokens=33, cache_read_tokens=70, cache_write_tokens=20
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("end_turn", StopReason.STOP),
+        ("stop_sequence", StopReason.STOP),
+        ("pause_turn", StopReason.STOP),
+        ("tool_use", StopReason.TOOL_USE),
+        ("max_tokens", StopReason.LENGTH),
+        ("model_context_window_exceeded", StopReason.LENGTH),
+        ("a word from the future", StopReason.STOP),
+        (None, StopReason.STOP),
+    ],
+)
+def test_every_reason_to_stop_means_something(word: object, reason: StopReason) -> None:
+    _, reader = read(ended(word), {"type": "message_stop"})
+    assert reader.is_complete
+    assert reader.stop_reason is reason
+
+
+def test_a_refusal_is_told_apart() -> None:
+    _, reader = read(ended("refusal"))
+    assert reader.is_refused
+    assert not reader.is_complete
+
+
+def test_what_is_unknown_adds_nothing() -> None:
+    pieces, _ = read(
+        {"type": "ping"},
+        {"type": "an event of the future"},
+        start(0, type="server_tool_use", id="s", input={"a": 1}),
+        delta(0, "a delta of the future"),
+        stop(0),
+        stop(9),
+    )
+    assert pieces == []
+
+
+def test_an_error_of_the_provider_is_reported_in_its_words() -> None:
+    event = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    with pytest.raises(ReportedError) as caught:
+        read(event)
+    assert (caught.value.code, caught.value.message) == ("overloaded_error", "Overloaded")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        [],
+        {},
+        {"type": 5},
+        {"type": "content_block_start", "content_block": {"type": "text"}},
+        {"type": "content_block_start", "index": {}, "content_block": {"type": "text"}},
+        delta(3, "text_delta", text="x"),
+    ],
+    ids=["null", "array", "empty", "number", "no index", "odd index", "not begun"],
+)
+def test_what_is_no_event_of_this_api_is_refused(event: object) -> None:
+    with pytest.raises(ShapeError):
+        read(event)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "message_start"},
+        {"type": "message_start", "message": {"usage": {"input_tokens": "many"}}},
+        {"type": "message_delta", "delta": 5, "usage": [1]},
+        start(0, type="text", text=None),
+        start(0, type=None),
+    ],
+)
+def test_missing_and_odd_members_do_no_harm(event: object) -> None:
+    pieces, reader = read(event)
+    assert pieces == []
+    assert reader.usage == Usage()
