@@ -73,7 +73,11 @@ def calls(*wanted: ToolCall) -> "list[AnswerPiece]":
 
 @dataclass
 class PieceModel:
-    """Answers with prepared pieces, whatever they are, and remembers what it was asked."""
+    """Answers with prepared pieces, whatever they are, and remembers what it was asked.
+
+    Attributes:
+        before: what to do when a request comes, by its number from 0.
+    """
 
     answers: Sequence[Sequence[AnswerPiece]]
     asked: list[tuple[Message, ...]] = field(default_factory=list)
@@ -81,6 +85,7 @@ class PieceModel:
     provider: str = "prepared"
     id: str = "pieces"
     context_tokens: int | None = None
+    before: Mapping[int, Callable[[], None]] = field(default_factory=dict)
 
     @asynccontextmanager
     async def stream(
@@ -89,6 +94,7 @@ class PieceModel:
         self.asked.append(tuple(messages))
         self.shown.append((system, tuple(tool.name for tool in tools)))
         number = len(self.asked) - 1
+        self.before.get(number, lambda: None)()
         pieces = self.answers[number] if number < len(self.answers) else ()
         opened = _each(pieces or [AnswerEnded(StopReason.STOP)])
         try:
