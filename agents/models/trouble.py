@@ -13,7 +13,7 @@ from agents.models.port import Trouble
 MAX_MESSAGE_CHARS = 2_000
 MAX_RETRY_AFTER_S = 86_400.0
 _SCRUBBED = "[key]"
-_FIRST_ERROR, _FIRST_SERVER_ERROR, _AFTER_ERRORS = 400, 500, 600
+_FIRST_ERROR, _FIRST_SERVER_ERROR, _AFTER_ERRORS = 300, 500, 600
 
 _BY_STATUS = {
     401: Trouble.AUTHENTICATION,
@@ -65,7 +65,7 @@ def classify(status: int | None, code: str | None, message: str) -> Trouble:
     provider's code decides, then its words.
 
     Args:
-        status: of HTTP; anything below 400, such as that of a stream that breaks off, is unknown.
+        status: of HTTP; anything below 300 says nothing: a stream that breaks off began well.
         code: the provider's own word for the error.
         message: what it says to people.
     """

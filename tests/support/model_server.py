@@ -6,7 +6,15 @@ What it says comes from prepared answers, or from a script as the `scripted` mod
 
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -113,12 +121,15 @@ class ModelServer:
     Attributes:
         url: without a path.
         requests: all that came, in order.
+        connections: how many were opened.
         disconnects: how often an asker went away before its answer was complete.
     """
 
     url: str
     requests: list[ModelRequest] = field(default_factory=list)
+    connections: int = 0
     disconnects: int = 0
+    _listeners: Sequence[trio.SocketListener] = ()
     _gone: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -130,6 +141,11 @@ class ModelServer:
     def anthropic_url(self) -> str:
         """What a client of Anthropic's dialect takes for its base URL."""
         return self.url
+
+    async def stop_listening(self) -> None:
+        """Refuse connections from now on."""
+        for listener in self._listeners:
+            await listener.aclose()
 
     async def wait_disconnected(self) -> None:
         """Wait until an asker has gone away from an unfinished answer."""
@@ -169,20 +185,28 @@ async def open_model_server(
     """Listen on a free port of 127.0.0.1 until the context is left; answers still open are cut."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    server = ModelServer(f"http://127.0.0.1:{port}")
+    server = ModelServer(f"http://127.0.0.1:{port}", _listeners=listeners)
 
     async def serve(stream: trio.SocketStream) -> None:
+        server.connections += 1
         # A server outlives whatever becomes of one connection.
         with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
             async with stream:
                 await _Connection(server, stream, choose).serve()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        nursery.start_soon(_listen, serve, listeners)
         try:
             yield server
         finally:
             nursery.cancel_scope.cancel()
+
+
+async def _listen(
+    serve: Callable[[trio.SocketStream], Awaitable[None]], listeners: Sequence[trio.SocketListener]
+) -> None:
+    with suppress(trio.ClosedResourceError):
+        await trio.serve_listeners(serve, list(listeners))
 
 
 class _Connection:
