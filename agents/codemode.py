@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from agents.sandbox_process import SandboxProcess
 
 MAX_CODE_CHARS = 100_000
+# Scripts that compute at the same time have threads of their own number, lest endless ones keep
+# everybody else's work waiting for a thread.
+_threads = trio.CapacityLimiter(8)
 # Every tool there is: a call of one that the agent does not have is refused with reasons, as its
 # own call would be.
 _OTHERS = frozenset({SUBMIT_RESULT, CODEMODE}).union(*CEILINGS.values())
@@ -132,12 +135,12 @@ class _Runner:
         fault = await trio.to_thread.run_sync(self._open, sandbox)
         if fault is not None:
             return ScriptFailed(f"scripts cannot be run here; call your tools directly: {fault}")
-        step = await trio.to_thread.run_sync(sandbox.start, code)
+        step = await trio.to_thread.run_sync(sandbox.start, code, limiter=_threads)
         while isinstance(step, ScriptCall):
             answer = await self._call(step, nested)
             text = whole_characters(answer.text)
             reply = sandbox.refuse if answer.is_error else sandbox.give
-            step = await trio.to_thread.run_sync(reply, text)
+            step = await trio.to_thread.run_sync(reply, text, limiter=_threads)
         return step
 
     def _open(self, sandbox: "SandboxProcess") -> str | None:

@@ -105,13 +105,13 @@ class SandboxProcess:
             policy = monty.OSPolicy(sleep="call_host")
             session = pool.checkout(limits=limits, os_policy=policy)
             self._session = self._stack.enter_context(session)
+            pid = self._session.worker_pid
+            assert pid is not None
+            with self._lock:
+                # It is our child and only the library collects it, so the number is still its own.
+                self._pidfd = os.pidfd_open(pid)
         except (OSError, RuntimeError, monty.MontyError) as error:
             raise SandboxError(str(error)) from error
-        pid = self._session.worker_pid
-        assert pid is not None
-        with self._lock:
-            # It is our child and nobody else waits for it, so the number cannot be another's yet.
-            self._pidfd = os.pidfd_open(pid)
         if self._is_killed:
             self.kill()
         return pid
@@ -170,26 +170,21 @@ class SandboxProcess:
             return ScriptFailed(f"the sandbox broke down: {error}")
         except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
             return ScriptFailed(_explain(error))
-        except (monty.MontyError, ValueError, TypeError, RuntimeError) as error:
-            # A value that cannot leave the sandbox, such as one that holds too much of itself.
-            return ScriptFailed(f"the script handed over what cannot be taken: {error}")
         return step
 
     def _take(self, snapshot: _Snapshot) -> ScriptStep | _Snapshot:
         """Return what to do at `snapshot`, or the next one if the answer needs nobody else."""
         self._snapshot = snapshot
-        match snapshot:
-            case monty.MontyComplete():
-                return ScriptDone(_shown(snapshot.output))
-            case monty.NameLookupSnapshot():
-                return self._look_up(snapshot)
-            case monty.FunctionSnapshot():
-                name = snapshot.function_name
-                if not snapshot.is_os_function and name in self._functions:
-                    return ScriptCall(name, snapshot.args, snapshot.kwargs)
-                return snapshot.resume(self._refusal(snapshot))
-        # Only an answer that is put off leads here, and none is.
-        raise AssertionError
+        if isinstance(snapshot, monty.MontyComplete):
+            return ScriptDone(_shown(snapshot.output))
+        if isinstance(snapshot, monty.NameLookupSnapshot):
+            return self._look_up(snapshot)
+        # The fourth kind waits for answers that were put off, and none is.
+        assert isinstance(snapshot, monty.FunctionSnapshot)
+        name = snapshot.function_name
+        if not snapshot.is_os_function and name in self._functions:
+            return ScriptCall(name, snapshot.args, snapshot.kwargs)
+        return snapshot.resume(self._refusal(snapshot))
 
     def _look_up(self, snapshot: monty.NameLookupSnapshot) -> _Snapshot:
         name = snapshot.variable_name

@@ -13,7 +13,8 @@ from agents.codemode import MAX_CODE_CHARS, codemode_tool
 from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT
 from agents.filetools.tool import ToolAnswer
 from agents.loadout import CODEMODE
-from agents.sandbox import MEMORY_LIMIT_BYTES
+from agents.sandbox import MEMORY_LIMIT_BYTES, ScriptFailed
+from agents.sandbox_process import SandboxProcess
 from agents.toolbox import CallsExhaustedError
 from engine.core.spec import Kind
 from engine.system.identity import identify, is_alive
@@ -381,6 +382,38 @@ async def test_cancelling_before_the_sandbox_stands_ends_it_too(scout: Scripter)
         await scout.run("while True:\n    pass")
     assert scope.cancelled_caught
     assert children() == []
+
+
+async def test_a_sandbox_that_was_killed_before_it_stood_runs_nothing() -> None:
+    sandbox = SandboxProcess(("ls",), (), lambda _: None)
+    try:
+        await trio.to_thread.run_sync(sandbox.close)
+        await trio.to_thread.run_sync(sandbox.open)
+        step = await trio.to_thread.run_sync(sandbox.start, "ls()")
+        assert isinstance(step, ScriptFailed)
+        assert "the sandbox broke down" in step.message
+    finally:
+        await trio.to_thread.run_sync(sandbox.close)
+    assert children() == []
+
+
+async def test_more_scripts_than_may_compute_at_once_all_end(scout: Scripter) -> None:
+    said: list[str] = []
+
+    async def run(number: int) -> None:
+        said.append(await scout.text(f"ls()\nsum(range(10_000))\n{number}"))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(run, number)
+    assert sorted(map(int, said)) == list(range(20))
+    assert children() == []
+
+
+@pytest.mark.slow
+def test_the_library_is_loaded_by_the_first_script_only() -> None:
+    code = "import sys, pinata.work.agent\nassert 'pydantic_monty' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 async def test_the_search_for_strays_spares_a_script_that_is_running(scout: Scripter) -> None:
