@@ -186,7 +186,7 @@ async def _cancel_seconds(folder: RunFolder) -> float:
 
 
 async def _past_waiting_ms() -> tuple[float, float]:
-    """Return what 1,000 tasks take past 10,000 older ones whose provider has no room, and past 10."""
+    """Return what 1,000 tasks take past 10,000 older ones without room, and past 10 of them."""
     many, few = list[float](), list[float]()
     for _ in range(9):
         many.append(await _past_ms(10_000))
