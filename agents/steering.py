@@ -2,16 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import Enum
 
 import trio
 
-
-class Sender(Enum):
-    """Who steers; the values are what is stored and shown."""
-
-    PARENT = "parent"
-    USER = "user"
+from engine.core.events import Sender
 
 
 @dataclass(frozen=True, slots=True)

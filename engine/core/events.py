@@ -5,6 +5,7 @@ scheduling sees only these. *Trace* events show what an agent is doing and may b
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop
@@ -96,6 +97,13 @@ class CheckoutChanged:
     attempt: AttemptId
 
 
+class Sender(Enum):
+    """Who speaks to a running agent: the session that started the run, or somebody watching it."""
+
+    PARENT = "parent"
+    USER = "user"
+
+
 @dataclass(frozen=True, slots=True)
 class SteerDelivered:
     """A message to a running agent is about to enter its conversation.
@@ -107,6 +115,7 @@ class SteerDelivered:
     attempt: AttemptId
     text: str
     follow_up: bool
+    sender: Sender = Sender.PARENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from engine.core.events import (
     RunResumed,
     RunSettled,
     RunStarted,
+    Sender,
     SteerDelivered,
     TaskQueued,
     TextDelta,
@@ -84,6 +85,7 @@ class SteerView:
 
     text: str
     follow_up: bool
+    sender: Sender = Sender.PARENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,10 @@ class RunView:
             case _:
                 self._change(event)
 
+    def note(self, event: Trace) -> None:
+        """Fold a trace event at the moment when it happens, before or without its number."""
+        self._change(event)
+
     def _move(self, at_ms: int, event: RunStarted | RunResumed | RunSettled) -> None:
         match event:
             case RunStarted():
@@ -259,8 +265,9 @@ def _changed(task: TaskView, event: "_Change") -> TaskView:
             return replace(task, checks=_ended(task.checks, event), activity="")
         case CheckoutChanged():
             return replace(task, checkout_changed=True)
-        case SteerDelivered(text=text, follow_up=follow_up):
-            return replace(task, steers=(*task.steers, SteerView(text, follow_up)))
+        case SteerDelivered():
+            steer = SteerView(event.text, event.follow_up, event.sender)
+            return replace(task, steers=(*task.steers, steer))
         case UsageReported():
             return replace(task, attempt_usage=_usage(event))
         case ModelThrottled(wait_s=wait_s):

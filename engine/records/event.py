@@ -32,6 +32,7 @@ from engine.core.events import (
     RunResumed,
     RunSettled,
     RunStarted,
+    Sender,
     SteerDelivered,
     TaskQueued,
     TextDelta,
@@ -106,10 +107,13 @@ def _read_seconds(value: object) -> float:
     return float(value)
 
 
-def _choice(kind: type[Status] | type[StopCause] | type[FailureStage]) -> _Form:
+_Named = Status | StopCause | FailureStage | Sender
+
+
+def _choice(kind: type[_Named]) -> _Form:
     texts = {member.value: member for member in kind}
 
-    def read(value: object) -> Status | StopCause | FailureStage:
+    def read(value: object) -> _Named:
         if not isinstance(value, str) or value not in texts:
             raise ValueError("is none of " + ", ".join(texts))
         return texts[value]
@@ -190,7 +194,14 @@ _SHAPES: Mapping[type[Event], tuple[str, tuple[_Field, ...]]] = {
         ),
     ),
     CheckoutChanged: ("checkout_changed", _ATTEMPT),
-    SteerDelivered: ("steer", (*_TEXT_FIELDS, _Field("follow_up", _BOOL, "followUp"))),
+    SteerDelivered: (
+        "steer",
+        (
+            *_TEXT_FIELDS,
+            _Field("follow_up", _BOOL, "followUp"),
+            _Field("sender", _choice(Sender), "sender"),
+        ),
+    ),
     RepairRequested: ("repair_requested", (_TASK, _Field("feedback", _TEXT, "feedback"))),
     RepairStarted: ("repair_start", _ATTEMPT),
     RunResumed: ("run_resumed", (_REASON,)),

@@ -6,9 +6,9 @@ from typing import assert_never
 
 import trio
 
-from agents.steering import Sender, Steer, Steers
+from agents.steering import Steer, Steers
 from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
-from engine.core.events import SteerDelivered
+from engine.core.events import Sender, SteerDelivered
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
 from engine.core.quote import quote_value
@@ -118,7 +118,9 @@ class Attempts:
         before = workshop.results.get(attempt.task)
 
         async def record(steer: Steer) -> None:
-            await reporter.record(SteerDelivered(attempt, steer.text, steer.follow_up))
+            await reporter.record(
+                SteerDelivered(attempt, steer.text, steer.follow_up, steer.sender)
+            )
             draft.delivered.append(SteerRecord(steer.text, steer.sender, steer.follow_up))
 
         draft = Draft(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agents.steering import Sender
 from agents.traffic import Traffic
 from engine.core.agent_dir import agent_dir
+from engine.core.events import Sender
 from engine.core.ids import RunId, TaskId
 from engine.core.limiter import Limiter
 from engine.records.event import Logged

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.steering import Sender
 from checks.proof import CheckProof
 from engine.core.changes import Change, ChangeStatus, quote_path, unquote_path
 from engine.core.errors import CorruptionError
+from engine.core.events import Sender
 from engine.core.ids import BlobId, Fingerprint, TaskId
 from engine.core.outcome import FailureStage, Status, Verdict
 

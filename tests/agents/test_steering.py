@@ -1,6 +1,7 @@
 import trio
 
-from agents.steering import Sender, Steer, Steers
+from agents.steering import Steer, Steers
+from engine.core.events import Sender
 
 
 async def test_messages_are_taken_in_order_and_follow_ups_wait() -> None:

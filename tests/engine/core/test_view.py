@@ -21,6 +21,7 @@ from engine.core.events import (
     RunResumed,
     RunSettled,
     RunStarted,
+    Sender,
     SteerDelivered,
     TaskQueued,
     TextDelta,
@@ -176,7 +177,7 @@ def test_what_an_agent_was_told_is_kept_in_order_over_all_of_its_tries() -> None
         [
             *OPENING,
             SteerDelivered(A1, "not b.py", follow_up=False),
-            SteerDelivered(A1, "and say why", follow_up=True),
+            SteerDelivered(A1, "and say why", follow_up=True, sender=Sender.USER),
             AttemptSettled(A1, AttemptOutcome(Status.FAILED, "gave up")),
             SteerDelivered(A1, "too late", follow_up=False),
             TaskQueued(A),
@@ -186,7 +187,7 @@ def test_what_an_agent_was_told_is_kept_in_order_over_all_of_its_tries() -> None
     )
     assert view.tasks[A].steers == (
         SteerView("not b.py", follow_up=False),
-        SteerView("and say why", follow_up=True),
+        SteerView("and say why", follow_up=True, sender=Sender.USER),
         SteerView("once more", follow_up=False),
     )
     assert view.tasks[B].steers == ()

@@ -23,6 +23,7 @@ from engine.core.events import (
     RunResumed,
     RunSettled,
     RunStarted,
+    Sender,
     SteerDelivered,
     TaskQueued,
     TextDelta,
@@ -101,13 +102,14 @@ LINES: list[tuple[Event, dict[str, object]]] = [
     ),
     (CheckoutChanged(A1), {"type": "checkout_changed", "agent": "a", "attempt": 1}),
     (
-        SteerDelivered(A1, "look at\nb.py", follow_up=True),
+        SteerDelivered(A1, "look at\nb.py", follow_up=True, sender=Sender.USER),
         {
             "type": "steer",
             "agent": "a",
             "attempt": 1,
             "text": "look at\nb.py",
             "followUp": True,
+            "sender": "user",
         },
     ),
     (
