@@ -45,7 +45,7 @@ and can neither hand in your result nor start another script.
 # One call of each tool that a reader of the example understands at once.
 _SAMPLES = {
     "find": 'find(pattern="**/*.md")',
-    "grep": 'grep(pattern="TODO")',
+    "grep": 'grep(pattern="deprecated")',
     "ls": 'ls(path="docs")',
     "read": 'read(path="README.md")',
     "bash": 'bash(command="git log --oneline -5")',
