@@ -23,15 +23,25 @@ class _MeteredStream(httpx2.AsyncByteStream):
         self._is_closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        excess: WireError | None = None
         try:
             async for part in self._stream:
                 # Goes on when it is closed: the streams below must come to their ends too.
-                if not self._is_closed:
+                if self._is_closed:
+                    continue
+                try:
                     self._meter.count(part)
-                    yield part
+                except WireError as error:
+                    excess = error
+                    with trio.CancelScope(shield=True):
+                        await self.aclose()
+                    continue
+                yield part
         except httpx2.TransportError:
             if not self._is_closed:
                 raise
+        if excess is not None:
+            raise excess
 
     async def aclose(self) -> None:
         self._is_closed = True

@@ -9,7 +9,6 @@ import re
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
-    Awaitable,
     Callable,
     Iterable,
     Mapping,
@@ -21,6 +20,7 @@ from enum import Enum
 
 import h11
 import trio
+import trio.testing
 
 from agents.models.port import (
     AnswerEnded,
@@ -129,7 +129,7 @@ class ModelServer:
     requests: list[ModelRequest] = field(default_factory=list)
     connections: int = 0
     disconnects: int = 0
-    _listeners: Sequence[trio.SocketListener] = ()
+    _listening: trio.CancelScope = field(default_factory=trio.CancelScope)
     _gone: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -143,9 +143,9 @@ class ModelServer:
         return self.url
 
     async def stop_listening(self) -> None:
-        """Refuse connections from now on."""
-        for listener in self._listeners:
-            await listener.aclose()
+        """Refuse connections from now on, and cut those that are open."""
+        self._listening.cancel()
+        await trio.testing.wait_all_tasks_blocked()
 
     async def wait_disconnected(self) -> None:
         """Wait until an asker has gone away from an unfinished answer."""
@@ -185,7 +185,7 @@ async def open_model_server(
     """Listen on a free port of 127.0.0.1 until the context is left; answers still open are cut."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    server = ModelServer(f"http://127.0.0.1:{port}", _listeners=listeners)
+    server = ModelServer(f"http://127.0.0.1:{port}")
 
     async def serve(stream: trio.SocketStream) -> None:
         server.connections += 1
@@ -194,19 +194,16 @@ async def open_model_server(
             async with stream:
                 await _Connection(server, stream, choose).serve()
 
+    async def listen() -> None:
+        with server._listening:
+            await trio.serve_listeners(serve, listeners)
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_listen, serve, listeners)
+        nursery.start_soon(listen)
         try:
             yield server
         finally:
             nursery.cancel_scope.cancel()
-
-
-async def _listen(
-    serve: Callable[[trio.SocketStream], Awaitable[None]], listeners: Sequence[trio.SocketListener]
-) -> None:
-    with suppress(trio.ClosedResourceError):
-        await trio.serve_listeners(serve, list(listeners))
 
 
 class _Connection:
