@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from agents.models.endpoint import Api
+from agents.models.endpoint import Api, Secret
 from agents.models.pi_files import AuthFile, ModelEntry, ModelsFile, ProviderEntry
 from agents.models.price import Price
 from engine.core.quote import name_list
@@ -77,6 +77,11 @@ class Catalog:
     def providers(self) -> tuple[str, ...]:
         """The names of all providers, those that the user wrote down first."""
         return tuple(dict.fromkeys((*self.models.providers, *KNOWN)))
+
+    def headers(self, provider: str) -> Mapping[str, Secret]:
+        """Return the headers that `models.json` gives a provider, as they stand there."""
+        entry = self.models.providers.get(provider)
+        return {} if entry is None else entry.headers
 
     def find(self, provider: str, id_: str) -> ModelInfo | str:
         """Return what is known of a model, or why it cannot be used, as a phrase."""

@@ -1,21 +1,24 @@
 """Carries a run that this process owns to its end, new or taken over from a dead process."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
 
 import trio
 
 from agents.definition import decode_definition
+from agents.models.routes import open_routes
 from agents.purse import Purse
 from engine.core.errors import ExternalError
-from engine.core.events import AttemptSettled
+from engine.core.events import AttemptSettled, Decision
 from engine.core.graph import TaskGraph
 from engine.core.ids import TaskId
 from engine.core.outcome import AttemptOutcome
-from engine.core.recovery import LOST_REASON, Lost, recover
+from engine.core.recovery import LOST_REASON, Lost, Recovery, recover
+from engine.core.repair import feedbacks, settled_ms
+from engine.core.view import RunView
 from engine.eventlog import open_event_log
 from engine.scheduler import Continuation, Inbox, Means, Terms, run_graph
 from engine.store import RunFolder
@@ -23,9 +26,15 @@ from engine.system import locks, strays
 from engine.system.ledger import keep_ledger, read_ledger
 from pinata.work.attempts import Attempts
 from pinata.work.context import Context, OpenedRun
-from pinata.work.history import StoredRun, read_record, read_run, unannounced
+from pinata.work.history import (
+    StoredRun,
+    newest_results,
+    read_record,
+    read_run,
+    unannounced,
+)
 from pinata.work.keeping import Keeper
-from pinata.work.models import choose_models
+from pinata.work.models import ModelSources, choose_models
 from pinata.work.places import Places
 from pinata.work.result import SavedResult, Usage, encode_result
 from pinata.work.run import Run
@@ -34,7 +43,11 @@ from worktrees.discovery import discover
 
 
 async def conduct(
-    run: Run, *, results: dict[TaskId, SavedResult] | None = None, go_on: Continuation | None = None
+    run: Run,
+    *,
+    results: dict[TaskId, SavedResult] | None = None,
+    go_on: Continuation | None = None,
+    view: RunView | None = None,
 ) -> None:
     """Run all tasks to their end; when this returns, every result is durable and nothing runs.
 
@@ -42,6 +55,7 @@ async def conduct(
         run: owned by this process.
         results: of tasks that settled before.
         go_on: where a run that was taken over stands; None for a new one.
+        view: what has been seen of it; None for a new one.
 
     Raises:
         PinataError: the run cannot go on, for example because its folder cannot be written.
@@ -53,18 +67,28 @@ async def conduct(
     observer = run.context.observer
     agents = {task.id: task.agent for task in run.spec.tasks}
     observer.run_opened(
-        OpenedRun(run.id, run.record.started_at_ms, agents, inbox.request_cancel, attempts.steer)
+        OpenedRun(
+            id=run.id,
+            started_at_ms=run.record.started_at_ms,
+            agents=agents,
+            after={task.id: task.after for task in run.spec.tasks},
+            view=view or RunView(),
+            cancel=inbox.request_cancel,
+            steer=attempts.steer,
+        )
     )
     try:
         async with open_event_log(
             run.folder.events_file, run=run.id, clock=run.context.clock, mode=run.spec.config.mode
         ) as log:
             log.subscribe(observer.happened)
+            log.subscribe(workshop.happened)
+            log.watch(observer.noted)
             terms = Terms(
                 graph=run.graph,
                 providers={task: model.choice.provider for task, model in run.models.items()},
                 limits=run.spec.config.limits,
-                deadline_at_ms=run.record.deadline_at_ms,
+                deadline_at_ms=run.record.deadline_at_ms + (past.settled_ms if past else 0),
             )
             means = Means(attempts, log, run.context.limiter, run.context.clock)
             await run_graph(terms, means, inbox, go_on=go_on)
@@ -123,19 +147,42 @@ async def resume(context: Context, stored: StoredRun) -> None:
         PinataError: the run cannot go on here; nothing was recorded.
     """
     graph = TaskGraph.build(stored.spec.tasks)
-    found = recover(
-        graph,
-        (logged.event for logged in stored.events),
-        reason=f"taken over by {context.holder}",
-    )
-    if found.state.settled is not None:
-        return
+    found = recover(graph, stored.history, reason=f"taken over by {context.holder}")
+    if found.state.settled is None:
+        await take_up(context, stored, graph, found)
+
+
+async def take_up(
+    context: Context,
+    stored: StoredRun,
+    graph: TaskGraph,
+    found: Recovery,
+    then: Sequence[Decision] = (),
+) -> None:
+    """Carry a run on from where its log ends, which `found` says.
+
+    Args:
+        context: the caller's.
+        stored: the run, taken over by this process.
+        graph: of its tasks.
+        found: how it goes on; lost attempts are closed first.
+        then: what is recorded after that, before anything is started.
+
+    Raises:
+        PinataError: the run cannot go on here; nothing was recorded.
+    """
     run = await _reopened(context, stored, graph)
-    results = stored.results
+    results = await trio.to_thread.run_sync(newest_results, stored)
     lost = [await _settle_lost(run, results, each) for each in found.lost]
     found = replace(found, lost=tuple(lost))
-    opening = found.events([each.outcome.result_digest for each in lost])
-    await conduct(run, results=results, go_on=Continuation(found.state, opening))
+    opening = (*found.events([each.outcome.result_digest for each in lost]), *then)
+    past = Past(
+        results=results,
+        feedback=feedbacks(stored.history),
+        settled_ms=settled_ms(stored.timed_history, context.clock.now_ms()),
+        go_on=Continuation(found.state, opening),
+    )
+    await conduct(run, past)
 
 
 async def _settle_lost(run: Run, results: dict[TaskId, SavedResult], lost: Lost) -> Lost:
@@ -176,18 +223,22 @@ async def _settle_lost(run: Run, results: dict[TaskId, SavedResult], lost: Lost)
     return replace(lost, outcome=outcome)
 
 
-async def _reopened(context: Context, stored: StoredRun, graph: TaskGraph) -> Run:
+@asynccontextmanager
+async def _reopened(context: Context, stored: StoredRun, graph: TaskGraph) -> AsyncIterator[Run]:
+    """Have a stored run ready to go on inside the block, its models reached anew."""
     record = stored.record
     found = await discover(Path(record.root), context.environment)
     definitions = {name: decode_definition(one) for name, one in record.definitions.items()}
-    return Run(
-        context=context,
-        record=record,
-        spec=stored.spec,
-        graph=graph,
-        places=Places.of(found, context.environment),
-        folder=stored.folder,
-        repository=replace(found, mark=f"{record.mark}/git"),
-        definitions=definitions,
-        models=await choose_models(stored.spec, definitions, Path(record.started_in)),
-    )
+    async with open_routes(context.environment, context.clock) as routes:
+        sources = ModelSources(routes, Path(record.started_in))
+        yield Run(
+            context=context,
+            record=record,
+            spec=stored.spec,
+            graph=graph,
+            places=Places.of(found, context.environment),
+            folder=stored.folder,
+            repository=replace(found, mark=f"{record.mark}/git"),
+            definitions=definitions,
+            models=await choose_models(stored.spec, definitions, sources),
+        )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import trio
 
 from agents.definition import Definition, encode_definition
+from agents.models.routes import open_routes
 from engine.core.changes import quote_path
 from engine.core.errors import UsageError
 from engine.core.graph import TaskGraph
@@ -21,7 +22,7 @@ from engine.system import files, locks
 from engine.system.case import folds_case
 from engine.system.ledger import keep_ledger
 from pinata.work.context import Context
-from pinata.work.models import ChosenModel, choose_models
+from pinata.work.models import ChosenModel, ModelSources, choose_models
 from pinata.work.places import Places
 from pinata.work.run import Run
 from pinata.work.setup import resolve_setup, setup_notices
@@ -69,10 +70,11 @@ async def new_run(
     places = Places.of(found, context.environment)
     _refuse_unsupported(spec)
     notices = await _check_checkout(found, spec)
-    models = await choose_models(spec, used, started_in)
-    await trio.to_thread.run_sync(files.make_private_dir, places.locks)
-    folder = await trio.to_thread.run_sync(RunFolder.create, found.common_dir)
     async with AsyncExitStack() as held:
+        routes = await held.enter_async_context(open_routes(context.environment, context.clock))
+        models = await choose_models(spec, used, ModelSources(routes, started_in))
+        await trio.to_thread.run_sync(files.make_private_dir, places.locks)
+        folder = await trio.to_thread.run_sync(RunFolder.create, found.common_dir)
         try:
             lock = places.run_lock(folder.run)
             what = f"run {folder.run}"

@@ -1,18 +1,21 @@
 """Which model works on which task, and how one is opened for an attempt."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
 
 from agents.definition import Definition
 from agents.models.port import Model
+from agents.models.routes import Routes
 from agents.models.script import Script, read_script
 from agents.models.scripted import PROVIDER as SCRIPTED, ScriptedModel
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, UsageError
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Backend, ModelChoice, RunConfig, RunSpec, TaskSpec, Thinking
+
+Opener = Callable[[AttemptId, Mapping[str, str]], Model]
 
 
 class NoModelError(ExternalError):
@@ -25,6 +28,18 @@ class NoModelError(ExternalError):
             "none is named: set `model` on the task, or `models.default` in the run's config"
         )
         super().__init__(f"task {task}: no model: {found}")
+
+
+class NoPriceError(UsageError):
+    """A run has a limit in dollars, and a model of unknown price."""
+
+    def __init__(self, task: TaskId, model: str) -> None:
+        self.task = task
+        self.model = model
+        super().__init__(
+            f"task {task}: limits.costUsd is set, but nobody knows the price of {model}: "
+            "give its `cost` in models.json, or leave limits.costUsd out"
+        )
 
 
 class NoBackendError(ExternalError):
@@ -43,25 +58,62 @@ class ChosenModel:
     """The model of one task.
 
     Attributes:
+        has_price: whether its answers' cost is known.
         passed_over: the models that were preferred, each with the reason.
     """
 
     choice: ModelChoice
-    script: Script
+    has_price: bool
+    _open: Opener = field(repr=False)
     passed_over: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Provider and id, for people."""
-        return f"{self.choice.provider}/{self.choice.id}"
+        return _name(self.choice)
 
     def open(self, attempt: AttemptId, values: Mapping[str, str]) -> Model:
         """Return the model for one attempt; `values` are what a script may refer to."""
-        return ScriptedModel(self.script, self.choice.id, attempt.task, attempt.number, values)
+        return self._open(attempt, values)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSources:
+    """Where models come from, for as long as a run works.
+
+    Attributes:
+        base: the folder that relative paths of scripts start from.
+    """
+
+    routes: Routes
+    base: Path
+    _scripts: dict[str, Script] = field(default_factory=dict)
+
+    async def find(self, choice: ModelChoice) -> tuple[Opener, bool] | str:
+        """Return what opens a model and whether its price is known, or why it cannot be reached.
+
+        Raises:
+            ScriptError: a script is not what it must be.
+            FaultyFileError: nor is one of the user's files.
+        """
+        if choice.provider == SCRIPTED:
+            return await self._scripted(choice.id), True
+        route = await self.routes.find(choice.provider, choice.id)
+        if isinstance(route, str):
+            return route
+        return lambda *_: route.open(choice.thinking), route.has_price
+
+    async def _scripted(self, name: str) -> Opener:
+        if name not in self._scripts:
+            self._scripts[name] = await trio.to_thread.run_sync(read_script, self.base / name)
+        script = self._scripts[name]
+        return lambda attempt, values: ScriptedModel(
+            script, name, attempt.task, attempt.number, values
+        )
 
 
 async def choose_models(
-    spec: RunSpec, definitions: Mapping[str, Definition], base: Path
+    spec: RunSpec, definitions: Mapping[str, Definition], sources: ModelSources
 ) -> dict[TaskId, ChosenModel]:
     """Return the model of each task: the first of those named for it that can be reached.
 
@@ -69,29 +121,42 @@ async def choose_models(
         spec: the request; of a task's own model, its definition's entry in `models`, the default
             one and the definition's own, the first that is there is preferred, then the fallbacks.
         definitions: of every agent that a task names.
-        base: the folder that relative paths of scripts start from.
+        sources: open for as long as the models are used.
 
     Raises:
         NoModelError: a task has none; says what was tried and why it did not do.
+        NoPriceError: a task's costs could not be held against the run's limit.
         NoBackendError: a task asks for a backend that is not there.
         ScriptError: a script is not what it must be.
+        FaultyFileError: one of the user's files of models and keys is not.
     """
-    scripts: dict[str, Script] = {}
     chosen: dict[TaskId, ChosenModel] = {}
     for task in spec.tasks:
-        _check_backend(task, definitions[task.agent], spec.config)
-        tried: list[str] = []
-        for choice in _candidates(task, definitions[task.agent], spec.config):
-            if choice.provider != SCRIPTED:
-                tried.append(f"{choice.provider}/{choice.id}: no such provider here")
-                continue
-            if choice.id not in scripts:
-                scripts[choice.id] = await trio.to_thread.run_sync(read_script, base / choice.id)
-            chosen[task.id] = ChosenModel(choice, scripts[choice.id], tuple(tried))
-            break
-        else:
-            raise NoModelError(task.id, tried)
+        definition = definitions[task.agent]
+        _check_backend(task, definition, spec.config)
+        model = await _first_reached(task, _candidates(task, definition, spec.config), sources)
+        if spec.config.limits.cost_usd is not None and not model.has_price:
+            raise NoPriceError(task.id, model.name)
+        chosen[task.id] = model
     return chosen
+
+
+async def _first_reached(
+    task: TaskSpec, candidates: Sequence[ModelChoice], sources: ModelSources
+) -> ChosenModel:
+    tried: list[str] = []
+    for choice in candidates:
+        found = await sources.find(choice)
+        if isinstance(found, str):
+            tried.append(f"{_name(choice)}: {found}")
+            continue
+        opener, has_price = found
+        return ChosenModel(choice, has_price, opener, tuple(tried))
+    raise NoModelError(task.id, tried)
+
+
+def _name(choice: ModelChoice) -> str:
+    return f"{choice.provider}/{choice.id}"
 
 
 def _check_backend(task: TaskSpec, definition: Definition, config: RunConfig) -> None:

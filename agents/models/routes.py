@@ -1,0 +1,151 @@
+"""Ways to models: found in the user's files, opened when first needed, closed together.
+
+A provider's library takes seconds to load, and that happens while a route is found, in a thread:
+no agent waits for it later.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import assert_never
+
+import trio
+
+from agents.models import anthropic, openai
+from agents.models.catalog import Catalog, ModelInfo
+from agents.models.endpoint import Api, Endpoint
+from agents.models.keys import find_headers, find_key
+from agents.models.pi_files import read_auth_file, read_models_file
+from agents.models.port import Model, Usage
+from agents.models.price import Pricer
+from agents.models.pricing import look_up
+from engine.core.agent_dir import agent_dir
+from engine.core.spec import Thinking
+from engine.system.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An open way to a model.
+
+    Attributes:
+        info: what is known of the model.
+        key_source: where its key stands, for people.
+        has_price: whether its answers' cost is known.
+    """
+
+    info: ModelInfo
+    key_source: str
+    has_price: bool
+    _open: Callable[[Thinking], Model] = field(repr=False)
+
+    def open(self, thinking: Thinking) -> Model:
+        """Return the model, asked to think that much, for as long as its routes are open."""
+        return self._open(thinking)
+
+
+_Opener = Callable[[ModelInfo, Pricer, Thinking], Model]
+
+
+class Routes:
+    """Finds routes; each file is read once, and each address of a provider has one client."""
+
+    def __init__(
+        self, environment: Mapping[str, str], clock: Clock, clients: AsyncExitStack
+    ) -> None:
+        self._environment = environment
+        self._clock = clock
+        self._clients = clients
+        self._catalog: Catalog | None = None
+        self._openers: dict[tuple[str, str, Api], _Opener] = {}
+        self._found: dict[tuple[str, str], Route | str] = {}
+
+    async def find(self, provider: str, id_: str) -> Route | str:
+        """Return a route to a model, or why there is none, as a phrase that names no secret.
+
+        Raises:
+            FaultyFileError: `models.json` or `auth.json` does not say what it must.
+        """
+        if (provider, id_) not in self._found:
+            self._found[provider, id_] = await self._find(provider, id_)
+        return self._found[provider, id_]
+
+    async def _find(self, provider: str, id_: str) -> Route | str:
+        if self._catalog is None:
+            self._catalog = await trio.to_thread.run_sync(read_catalog, self._environment)
+        info = self._catalog.find(provider, id_)
+        if isinstance(info, str):
+            return info
+        found = find_key(provider, self._catalog, self._environment)
+        if isinstance(found, str):
+            return found
+        headers = find_headers(self._catalog.headers(provider), self._environment)
+        if isinstance(headers, str):
+            return headers
+        endpoint = Endpoint(provider, info.api, info.base_url, found.key, headers)
+        try:
+            opener = await self._opener(endpoint)
+        except (ImportError, OSError, ValueError) as error:
+            # Certificates or a proxy of the environment that cannot be used, for example.
+            return f"no connection can be prepared: {error}"
+        listing = await trio.to_thread.run_sync(look_up, info)
+        known = replace(info, context_tokens=listing.context_tokens)
+        price = listing.price or _unknown_price
+        return Route(
+            info=known,
+            key_source=found.source,
+            has_price=listing.price is not None,
+            _open=lambda thinking: opener(known, price, thinking),
+        )
+
+    async def _opener(self, endpoint: Endpoint) -> _Opener:
+        """Return what makes models of `endpoint`, with the one client that it has."""
+        place = (endpoint.provider, endpoint.base_url, endpoint.api)
+        if place not in self._openers:
+            self._openers[place] = await self._connect(endpoint)
+        return self._openers[place]
+
+    async def _connect(self, endpoint: Endpoint) -> _Opener:
+        clock = self._clock
+        match endpoint.api:
+            case Api.ANTHROPIC:
+                claude = await self._clients.enter_async_context(anthropic.open_client(endpoint))
+                return lambda info, price, thinking: anthropic.AnthropicModel(
+                    claude, info, thinking, endpoint=endpoint, price=price, clock=clock
+                )
+            case Api.OPENAI:
+                other = await self._clients.enter_async_context(openai.open_client(endpoint))
+                return lambda info, price, thinking: openai.OpenAiModel(
+                    other, info, thinking, endpoint=endpoint, price=price, clock=clock
+                )
+            case _:
+                assert_never(endpoint.api)
+
+
+@asynccontextmanager
+async def open_routes(environment: Mapping[str, str], clock: Clock) -> AsyncIterator[Routes]:
+    """Let routes be found inside the block; what was opened for them is closed with it.
+
+    Args:
+        environment: the user's: keys, and the folder of Pi's files.
+        clock: for what providers say about when to come back.
+    """
+    async with AsyncExitStack() as clients:
+        yield Routes(environment, clock, clients)
+
+
+def read_catalog(environment: Mapping[str, str]) -> Catalog:
+    """Return what the user's files say of models and keys; blocks, so call it in a thread.
+
+    Raises:
+        FaultyFileError: one of them does not say what it must.
+    """
+    folder = agent_dir(environment)
+    if folder is None:
+        return Catalog()
+    return Catalog(read_models_file(Path(folder)), read_auth_file(Path(folder)))
+
+
+def _unknown_price(_: Usage) -> float | None:
+    return None
