@@ -6,6 +6,7 @@ Pure: statuses, codes and texts in, values out. Each adapter takes its library's
 import math
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from agents.models.port import Trouble
@@ -98,9 +99,12 @@ def read_retry_after(headers: Mapping[str, str], now_s: float) -> float | None:
         if delay is not None:
             return _bounded(delay * unit_s)
     try:
-        return _bounded(parsedate_to_datetime(plain.get("retry-after", "")).timestamp() - now_s)
+        date = parsedate_to_datetime(plain.get("retry-after", ""))
     except (ValueError, OverflowError):
         return None
+    # A date of HTTP is of Greenwich, also when it does not say so.
+    aware = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return _bounded(aware.timestamp() - now_s)
 
 
 def tidy_message(text: str, secrets: Iterable[str]) -> str:

@@ -27,7 +27,11 @@ class Meter:
     is no event stream counts as one event.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, max_answer_bytes: int = MAX_ANSWER_BYTES, max_event_bytes: int = MAX_EVENT_BYTES
+    ) -> None:
+        self._max_answer_bytes = max_answer_bytes
+        self._max_event_bytes = max_event_bytes
         self._answer_bytes = 0
         self._event_bytes = 0
         self._tail = b""
@@ -44,11 +48,11 @@ class Meter:
         self._event_bytes = len(seen) - last_end if last_end else self._event_bytes + len(part)
         self._answer_bytes += len(part)
         self._tail = seen[1 - _LONGEST_END :]
-        if self._answer_bytes > MAX_ANSWER_BYTES:
-            raise WireError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
-        if self._event_bytes > MAX_EVENT_BYTES:
-            limit = f"{MAX_EVENT_BYTES >> 20} MiB"
-            raise WireError(f"the answer holds a line or an event that is larger than {limit}")
+        if self._answer_bytes > self._max_answer_bytes:
+            raise WireError(f"the answer is larger than {self._max_answer_bytes:,} bytes")
+        if self._event_bytes > self._max_event_bytes:
+            limit = f"{self._max_event_bytes:,} bytes"
+            raise WireError(f"a line or an event of the answer is larger than {limit}")
 
 
 class LibraryStream(Protocol):

@@ -346,7 +346,7 @@ async def test_a_line_without_an_end_is_cut_off(serve: Serve) -> None:
     async with serve(line) as (model, server):
         failed = failure_of(await answer_of(model))
         assert failed.trouble is Trouble.MALFORMED
-        assert "larger than 16 MiB" in failed.message
+        assert "larger than 16,777,216 bytes" in failed.message
         with trio.fail_after(1):
             await server.wait_disconnected()
 
