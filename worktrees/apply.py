@@ -24,7 +24,7 @@ from worktrees.apply_recovery import FileAnswer
 from worktrees.apply_slots import check_unchanged, fill_slots, make_slots, remove_slots, staging
 from worktrees.apply_stage import StoredFile, changed_files, check_out
 from worktrees.apply_state import machine_failures
-from worktrees.exchange import KernelMover, Mover
+from worktrees.exchange import MOVERS, Mover, choose_mover, mover_for
 from worktrees.folders import Folders
 from worktrees.hygiene import Repository
 from worktrees.journal import Journal, JournalState
@@ -38,7 +38,6 @@ from worktrees.journal_store import (
 from worktrees.presence import differing_paths
 from worktrees.state import StateTriple, measure
 
-_KERNEL = KernelMover()
 Answer = TypeVar("Answer")
 
 
@@ -49,7 +48,7 @@ async def prepare(
     evidence_digest: str,
     triple: StateTriple,
     folder: Path,
-    mover: Mover = _KERNEL,
+    movers: tuple[Mover, ...] = MOVERS,
 ) -> Journal:
     """Check that `changes` fit the checkout, stage their results and store the plan, durably.
 
@@ -62,7 +61,7 @@ async def prepare(
         evidence_digest: kept in the journal, to tell later whether it is the same integration.
         triple: the state of the checkout just now.
         folder: where the run keeps its integration; made if need be.
-        mover: how files change places.
+        movers: the ways in which files can change places; the first that works is taken.
 
     Raises:
         ConflictsError: paths are not as they were when the changes were begun, or are in the way.
@@ -71,7 +70,7 @@ async def prepare(
         ExternalError: Git or the machine failed.
     """
     ordered = check_changes(changes)
-    begun = await trio.to_thread.run_sync(_begin, folder, repo.root, mover)
+    begun = await trio.to_thread.run_sync(_begin, folder, repo.root, movers)
     try:
         ground = await _examine_and_stage(repo, ordered, triple, begun.slots)
         journal = Journal(
@@ -86,6 +85,7 @@ async def prepare(
             entries=(),
             removed_folders=ground.removed_folders,
             made_folders=ground.made_folders,
+            in_one_step=begun.in_one_step,
         )
         return await trio.to_thread.run_sync(_seal, begun, journal, ordered, ground)
     except BaseException:
@@ -100,9 +100,10 @@ class _Begun:
     earlier: Journal | None
     number: int
     slots: Path
+    in_one_step: bool
 
 
-def _begin(folder: Path, root: Path, mover: Mover) -> _Begun:
+def _begin(folder: Path, root: Path, movers: tuple[Mover, ...]) -> _Begun:
     with machine_failures("the integration could not be prepared"):
         files.make_private_dir(folder)
         earlier = read_journal(folder)
@@ -114,7 +115,14 @@ def _begin(folder: Path, root: Path, mover: Mover) -> _Begun:
         if earlier is not None:
             remove_slots(folder, earlier.slots)
         number = next_number(folder, earlier)
-        return _Begun(folder, earlier, number, make_slots(folder, root, number, mover))
+        slots = make_slots(folder, root, number)
+        try:
+            mover = choose_mover(slots, movers)
+            staging(slots).mkdir()
+        except BaseException:
+            remove_slots(folder, slots)
+            raise
+        return _Begun(folder, earlier, number, slots, mover.in_one_step)
 
 
 def _survey(root: Path, slots: Path, changes: Sequence[Change]) -> Ground:
@@ -193,7 +201,7 @@ def _clear(begun: _Begun) -> None:
     remove_slots(begun.folder, begun.slots)
 
 
-async def execute(journal: Journal, *, mover: Mover = _KERNEL) -> Journal:
+async def execute(journal: Journal, *, mover: Mover | None = None) -> Journal:
     """Carry out a journal that `prepare` has just returned; return it as `verifying`.
 
     Runs to its end even when cancelled. When anything goes wrong, all that was moved is put back
@@ -204,10 +212,12 @@ async def execute(journal: Journal, *, mover: Mover = _KERNEL) -> Journal:
         ApplyFailedError: the machine failed; everything is as it was.
         IncompleteError: and not all of it could be put back.
     """
-    return await _uninterrupted(partial(apply_recovery.carry_out, journal, mover))
+    return await _uninterrupted(
+        partial(apply_recovery.carry_out, journal, mover or _mover_of(journal))
+    )
 
 
-async def resume(repo: Repository, journal: Journal, *, mover: Mover = _KERNEL) -> Journal:
+async def resume(repo: Repository, journal: Journal, *, mover: Mover | None = None) -> Journal:
     """Complete `journal`, whose process died or which is asked for again; return it `verifying`.
 
     Nothing is written when it refuses. Runs to its end even when cancelled.
@@ -219,11 +229,13 @@ async def resume(repo: Repository, journal: Journal, *, mover: Mover = _KERNEL) 
         IncompleteError: and not all of it could be put back.
     """
     await _check_unmoved(repo, journal)
-    return await _uninterrupted(partial(apply_recovery.complete, journal, mover))
+    return await _uninterrupted(
+        partial(apply_recovery.complete, journal, mover or _mover_of(journal))
+    )
 
 
 async def rollback(
-    repo: Repository, journal: Journal, *, mover: Mover = _KERNEL
+    repo: Repository, journal: Journal, *, mover: Mover | None = None
 ) -> tuple[FileAnswer, ...]:
     """Return every path of `journal` to exactly what it was, or do nothing at all.
 
@@ -239,7 +251,9 @@ async def rollback(
         IncompleteError: the machine failed half-way; calling it again goes on.
     """
     await _check_unmoved(repo, journal)
-    return await _uninterrupted(partial(apply_recovery.put_back, journal, mover))
+    return await _uninterrupted(
+        partial(apply_recovery.put_back, journal, mover or _mover_of(journal))
+    )
 
 
 async def verify_applied(repo: Repository, journal: Journal) -> tuple[bytes, ...]:
@@ -299,6 +313,10 @@ async def _check_unmoved(repo: Repository, journal: Journal) -> None:
             f"{moved} has changed since the integration was begun, so it can be neither completed "
             "nor rolled back; put that back as it was, or reconcile the files by hand"
         )
+
+
+def _mover_of(journal: Journal) -> Mover:
+    return mover_for(in_one_step=journal.in_one_step)
 
 
 async def _uninterrupted(work: Callable[[], Answer]) -> Answer:

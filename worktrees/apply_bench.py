@@ -1,4 +1,4 @@
-"""Checkout and slots of one journal, and the single moves between them. All of it blocks."""
+"""Checkout and slots of one journal, and the steps between them. All of it blocks."""
 
 import errno
 import os
@@ -9,23 +9,21 @@ from types import TracebackType
 from typing import Self, assert_never
 
 from engine.system import faults, files
+from worktrees.apply_moves import Moves, edited
 from worktrees.apply_plan import (
     ConflictsError,
     MakeFolder,
-    PathConflict,
     Put,
     RemoveFolder,
     Replace,
     Step,
     Take,
     Where,
-    locate,
 )
 from worktrees.apply_slots import FLUSH_EACH
-from worktrees.apply_state import is_untouched, read_state
 from worktrees.exchange import Mover
 from worktrees.folders import Folders, split_path
-from worktrees.journal import FileState, Journal, JournalEntry
+from worktrees.journal import Journal
 
 _SPARE_FOLDER = b"folder"
 
@@ -36,15 +34,15 @@ _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR)
 class Bench:
     """Both sides of a journal, open; a context manager.
 
-    A step moves something or raises having moved nothing, and so does undoing it. Nothing is ever
-    overwritten: what is taken away lies in a slot.
+    Nothing is ever overwritten: what is taken away lies in a slot. A step that raises has moved
+    nothing, or is among what has to be undone.
     """
 
     def __init__(self, journal: Journal, mover: Mover) -> None:
         self.journal = journal
         self.folders = Folders(journal.root)
         self._slots = Folders(journal.slots)
-        self._mover = mover
+        self._moves = Moves(self.folders, self._slots, mover)
 
     def __enter__(self) -> Self:
         return self
@@ -58,23 +56,16 @@ class Bench:
         self._slots.__exit__(kind, error, trace)
         self.folders.__exit__(kind, error, trace)
 
-    @property
-    def _slot_folder(self) -> int:
-        return self._slots.open(b"")
-
     def locate(self) -> tuple[Where, ...]:
         """Return where each entry stands, in the order of the journal; reads every file."""
         return tuple(
-            locate(entry, self._live(entry.path), read_state(self._slot_folder, _slot_name(slot)))
-            for slot, entry in enumerate(self.journal.entries)
+            self._moves.locate(slot, entry) for slot, entry in enumerate(self.journal.entries)
         )
 
-    def _live(self, path: bytes) -> FileState | None:
-        folder, name = split_path(path)
-        try:
-            return read_state(self.folders.open(folder), name)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+    def tidy(self) -> None:
+        """Remove from the slots what moves that were cut short left there and means nothing."""
+        for slot, entry in enumerate(self.journal.entries):
+            self._moves.tidy(slot, entry)
 
     def carry_out(self, steps: Iterable[Step], done: list[Step]) -> None:
         """Do `steps` in order; each one that changed something is appended to `done` at once.
@@ -86,7 +77,13 @@ class Bench:
         """
         for step in steps:
             faults.point("apply.step.started")
-            if self._perform(step):
+            try:
+                performed = self._perform(step)
+            except (OSError, ConflictsError):
+                if isinstance(step, Take | Put | Replace) and self._moves.is_begun(step):
+                    done.append(step)
+                raise
+            if performed:
                 done.append(step)
                 faults.point("apply.step.done")
                 self._check(step)
@@ -103,42 +100,14 @@ class Bench:
             case RemoveFolder(folder=folder):
                 return self._remove_folder(folder.path)
             case Take() | Put() | Replace():
-                self._move(step)
+                self._moves.make(step)
                 return True
             case _:
                 assert_never(step)
 
-    def _move(self, step: Take | Put | Replace) -> None:
-        slot = _slot_name(step.slot)
-        try:
-            folder, name = self._place(step.entry)
-            match step:
-                case Take():
-                    self._mover.move(folder, name, self._slot_folder, slot)
-                case Put():
-                    self._mover.move(self._slot_folder, slot, folder, name)
-                case Replace():
-                    self._mover.swap(folder, name, self._slot_folder, slot)
-                case _:
-                    assert_never(step)
-        except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
-            raise _edited(step.entry.path) from error
-
-    def _place(self, entry: JournalEntry) -> tuple[int, bytes]:
-        folder, name = split_path(entry.path)
-        return self.folders.open(folder), name
-
     def _check(self, step: Step) -> None:
-        """Look at what a step took away.
-
-        Raises:
-            ConflictsError: it is not what the plan says.
-        """
         if isinstance(step, Take | Replace):
-            before = step.entry.before
-            assert before is not None
-            if not is_untouched(self._slot_folder, _slot_name(step.slot), before):
-                raise _edited(step.entry.path)
+            self._moves.check(step)
 
     def take_back(self, done: Sequence[Step]) -> tuple[bytes, ...]:
         """Undo `done` from its end to its beginning, and flush.
@@ -158,39 +127,13 @@ class Bench:
                 case RemoveFolder(folder=folder):
                     self._restore_folder(folder.path, folder.permissions)
                 case Take() | Put() | Replace():
-                    if not self._move_back(step):
+                    if not self._moves.undo(step):
                         left.append(step.entry.path)
                 case _:
                     assert_never(step)
             faults.point("apply.undo.done")
         self._flush(done)
         return tuple(left)
-
-    def _move_back(self, step: Take | Put | Replace) -> bool:
-        slot = _slot_name(step.slot)
-        try:
-            folder, name = self._place(step.entry)
-            match step:
-                case Take():
-                    self._mover.move(self._slot_folder, slot, folder, name)
-                    return True
-                case Put():
-                    self._mover.move(folder, name, self._slot_folder, slot)
-                case Replace():
-                    self._mover.swap(folder, name, self._slot_folder, slot)
-                case _:
-                    assert_never(step)
-        except (FileNotFoundError, NotADirectoryError, FileExistsError):
-            return False
-        assert step.entry.after is not None
-        if is_untouched(self._slot_folder, slot, step.entry.after):
-            return True
-        # Somebody wrote to the path at this moment: theirs stays.
-        if isinstance(step, Put):
-            self._mover.move(self._slot_folder, slot, folder, name)
-        else:
-            self._mover.swap(folder, name, self._slot_folder, slot)
-        return False
 
     def _make_folder(self, path: bytes) -> bool:
         folder, name = split_path(path)
@@ -199,7 +142,7 @@ class Bench:
         except FileExistsError:
             return False
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise _edited(path) from error
+            raise edited(path) from error
         return True
 
     def _remove_folder(self, path: bytes) -> bool:
@@ -219,10 +162,9 @@ class Bench:
         if found is not None and stat.S_ISDIR(found.st_mode):
             return
         with suppress(FileExistsError):
-            os.mkdir(_SPARE_FOLDER, dir_fd=self._slot_folder)
-        os.chmod(_SPARE_FOLDER, permissions, dir_fd=self._slot_folder)
-        folder, name = split_path(path)
-        self._mover.move(self._slot_folder, _SPARE_FOLDER, self.folders.open(folder), name)
+            os.mkdir(_SPARE_FOLDER, dir_fd=self._moves.slot_folder)
+        os.chmod(_SPARE_FOLDER, permissions, dir_fd=self._moves.slot_folder)
+        self._moves.put_folder(_SPARE_FOLDER, path)
 
     def _flush(self, steps: Sequence[Step]) -> None:
         touched = {split_path(_path_of(step))[0] for step in steps}
@@ -233,11 +175,7 @@ class Bench:
             # A folder that is gone was removed from one that is flushed as well.
             with suppress(FileNotFoundError, NotADirectoryError):
                 os.fsync(self.folders.open(folder))
-        os.fsync(self._slot_folder)
-
-
-def _slot_name(slot: int) -> bytes:
-    return str(slot).encode("ascii")
+        os.fsync(self._moves.slot_folder)
 
 
 def _path_of(step: Step) -> bytes:
@@ -250,10 +188,3 @@ def _path_of(step: Step) -> bytes:
             return entry.path
         case _:
             assert_never(step)
-
-
-def _edited(path: bytes) -> ConflictsError:
-    return ConflictsError(
-        "the checkout was edited while the changes were applied",
-        [PathConflict(path, "was edited")],
-    )

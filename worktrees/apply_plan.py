@@ -147,22 +147,64 @@ class Where(Enum):
     """Where one path of a plan stands.
 
     BEFORE and AFTER also say that the slot holds the other side, so that the move can be made or
-    undone. PUT_BACK: what stood there before is there again, but not by our hand. DISPLACED: the
-    move was made and took away something else than was planned, because somebody wrote to the path
-    at that moment. LOST: the path is as it should be after the move, but what was moved away is
-    gone. EDITED: anything else.
+    undone. BETWEEN: an exchange by steps was cut short, nothing stands there, and both sides lie in
+    the slots. PUT_BACK: what stood there before is there again, but not by our hand. DISPLACED: the
+    move was made, or begun, and took away something else than was planned, because somebody wrote
+    to the path at that moment. LOST: the path is as it should be after the move, but what was moved
+    away is gone. EDITED: anything else.
     """
 
     BEFORE = "before"
     AFTER = "after"
+    BETWEEN = "between"
     PUT_BACK = "put back"
     DISPLACED = "displaced"
     LOST = "lost"
     EDITED = "edited"
 
 
-def locate(entry: JournalEntry, live: FileState | None, slot: FileState | None) -> Where:
-    """Return where `entry` stands, given what is at its path and what is in its slot."""
+def locate(
+    entry: JournalEntry,
+    live: FileState | None,
+    slot: FileState | None,
+    aside: FileState | None = None,
+) -> Where:
+    """Return where `entry` stands.
+
+    Args:
+        entry: of a plan.
+        live: what is at its path.
+        slot: what is in its slot.
+        aside: what lies where an exchange by steps keeps what it took away.
+    """
+    slot, aside = _unless_same_file(slot, live), _unless_same_file(aside, live)
+    if aside is not None and slot is not None:
+        return _locate_cut_short(entry, live, slot, aside)
+    return _locate_whole(entry, live, slot or aside)
+
+
+def _unless_same_file(kept: FileState | None, live: FileState | None) -> FileState | None:
+    """Return `kept` unless it is a second name, left by a link, of the very file at the path."""
+    if kept is None or live is None:
+        return kept
+    same = (kept.identity.device, kept.identity.inode) == (
+        live.identity.device,
+        live.identity.inode,
+    )
+    return None if same else kept
+
+
+def _locate_cut_short(
+    entry: JournalEntry, live: FileState | None, slot: FileState, aside: FileState
+) -> Where:
+    sides = ((entry.before, entry.after), (entry.after, entry.before))
+    both = any(_same(slot, one) and _same(aside, other) for one, other in sides)
+    if live is None:
+        return Where.BETWEEN if both else Where.DISPLACED
+    return Where.PUT_BACK if both and _same(live, entry.before) else Where.EDITED
+
+
+def _locate_whole(entry: JournalEntry, live: FileState | None, slot: FileState | None) -> Where:
     live_before, live_after = _same(live, entry.before), _same(live, entry.after)
     slot_before, slot_after = _same(slot, entry.before), _same(slot, entry.after)
     if live_before and slot_after:

@@ -26,10 +26,12 @@ from worktrees.apply_plan import (
 from worktrees.apply_slots import remove_slots
 from worktrees.apply_state import machine_failures
 from worktrees.exchange import Mover
-from worktrees.journal import Journal, JournalEntry, JournalState
+from worktrees.journal import Journal, JournalState
 from worktrees.journal_store import advance
 
 _INTERRUPTED = frozenset({JournalState.APPLYING, JournalState.ROLLING_BACK})
+_TO_DO = frozenset({Where.BEFORE, Where.BETWEEN})
+_TO_UNDO = frozenset({Where.AFTER, Where.BETWEEN, Where.DISPLACED})
 _REASONS = {
     Where.PUT_BACK: "was put back by hand",
     Where.DISPLACED: "was edited while the changes were applied",
@@ -155,11 +157,12 @@ def complete(journal: Journal, mover: Mover) -> Journal:
             PathConflict(entry.path, _REASONS.get(place, "was put back by hand"))
             for entry, place in zip(journal.entries, where, strict=True)
             if place is not Where.AFTER
-            and not (place is Where.BEFORE and journal.state is JournalState.APPLYING)
+            and not (place in _TO_DO and journal.state is JournalState.APPLYING)
         ]
-        conflicts.extend(_blocked(bench, _entries_at(journal, where, Where.BEFORE), coming=True))
+        conflicts.extend(_blocked(bench, where, _TO_DO, coming=True))
         if conflicts:
             raise ConflictsError("the integration cannot be completed", conflicts)
+        bench.tidy()
         if journal.state is JournalState.APPLYING:
             _complete_steps(bench, where)
         return advance(journal, JournalState.VERIFYING)
@@ -185,7 +188,7 @@ def _open_bench(journal: Journal, mover: Mover) -> Iterator[Bench]:
 def _complete_steps(bench: Bench, where: tuple[Where, ...]) -> None:
     done: list[Step] = []
     try:
-        bench.carry_out(_steps_at(bench.journal, where, Where.BEFORE), done)
+        bench.carry_out(_steps_at(bench.journal, where, _TO_DO), done)
     except (OSError, ConflictsError) as error:
         # Back to where the interruption left it: a rollback is a decision of the caller's.
         _undo(bench, done)
@@ -206,8 +209,7 @@ def put_back(journal: Journal, mover: Mover) -> tuple[FileAnswer, ...]:
             for entry, place in zip(journal.entries, where, strict=True)
             if place in (Where.EDITED, Where.LOST)
         }
-        returning = _entries_at(journal, where, Where.AFTER, Where.DISPLACED)
-        for conflict in _blocked(bench, returning, coming=False):
+        for conflict in _blocked(bench, where, _TO_UNDO, coming=False):
             edited.setdefault(conflict.path, conflict.reason)
         if edited:
             raise RollbackRefusedError(
@@ -218,7 +220,7 @@ def put_back(journal: Journal, mover: Mover) -> tuple[FileAnswer, ...]:
             rolling_back = advance(journal, JournalState.ROLLING_BACK)
         except OSError as error:
             raise IncompleteError(str(error)) from error
-        _undo(bench, list(_steps_at(journal, where, Where.AFTER, Where.DISPLACED)))
+        _undo(bench, list(_steps_at(journal, where, _TO_UNDO)))
     try:
         _end_rollback(rolling_back)
     except OSError as error:
@@ -246,15 +248,9 @@ def _check_originals(journal: Journal, where: tuple[Where, ...]) -> None:
             )
 
 
-def _entries_at(
-    journal: Journal, where: tuple[Where, ...], *wanted: Where
-) -> tuple[JournalEntry, ...]:
-    return tuple(
-        entry for entry, place in zip(journal.entries, where, strict=True) if place in wanted
-    )
-
-
-def _steps_at(journal: Journal, where: tuple[Where, ...], *wanted: Where) -> tuple[Step, ...]:
+def _steps_at(
+    journal: Journal, where: tuple[Where, ...], wanted: frozenset[Where]
+) -> tuple[Step, ...]:
     """Return the steps for entries that stand at `wanted`, and all steps for folders."""
     return tuple(
         step
@@ -264,21 +260,25 @@ def _steps_at(journal: Journal, where: tuple[Where, ...], *wanted: Where) -> tup
 
 
 def _blocked(
-    bench: Bench, entries: tuple[JournalEntry, ...], *, coming: bool
+    bench: Bench, where: tuple[Where, ...], wanted: frozenset[Where], *, coming: bool
 ) -> list[PathConflict]:
-    """Return what keeps `entries` from being moved to their after state, or back from it."""
+    """Return what keeps entries at `wanted` from being moved to their after state, or back."""
     journal = bench.journal
+    places = {
+        entry: place for entry, place in zip(journal.entries, where, strict=True) if place in wanted
+    }
     removed = frozenset(gone.path for gone in journal.removed_folders)
     made = frozenset(journal.made_folders)
     vanishing, appearing = (removed, made) if coming else (made, removed)
-    targets = [(entry, entry.after if coming else entry.before) for entry in entries]
+    targets = [(entry, entry.after if coming else entry.before) for entry in places]
     leaving = Leaving(
         frozenset(entry.path for entry, target in targets if target is None), vanishing
     )
     arriving = [
         entry.path
         for entry, target in targets
-        if target is not None and (entry.before is None or entry.after is None)
+        if target is not None
+        and (entry.before is None or entry.after is None or places[entry] is Where.BETWEEN)
     ]
     conflicts = [
         PathConflict(path, reason)
@@ -286,7 +286,7 @@ def _blocked(
         if (reason := obstacle(bench.folders, path, leaving, appearing))
     ]
     device = journal.slots.stat().st_dev
-    moving = [*(entry.path for entry in entries), *sorted(removed | made)] if entries else []
+    moving = [*(entry.path for entry in places), *sorted(removed | made)] if places else []
     return conflicts or list(unusable(bench.folders, moving, device))
 
 

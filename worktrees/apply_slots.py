@@ -14,7 +14,6 @@ from engine.system import faults, files
 from worktrees.apply_ground import Ground
 from worktrees.apply_plan import ConflictsError, PathConflict
 from worktrees.apply_state import is_untouched, read_state
-from worktrees.exchange import Mover, check_exchange
 from worktrees.folders import Folders, split_path
 from worktrees.journal import HIDDEN_PREFIX, FileKind, FileState, Journal, JournalEntry
 
@@ -56,12 +55,11 @@ def choose_place(folder: Path, root: Path) -> Path:
     return root.parent / f"{HIDDEN_PREFIX}{digest}"
 
 
-def make_slots(folder: Path, root: Path, number: int, mover: Mover) -> Path:
+def make_slots(folder: Path, root: Path, number: int) -> Path:
     """Make and return the empty folder for the slots of the journal `number`.
 
     Raises:
         NoPlaceError: see `choose_place`.
-        NoExchangeError: files cannot be exchanged there.
         OSError: it cannot be made.
     """
     place = choose_place(folder, root)
@@ -70,12 +68,6 @@ def make_slots(folder: Path, root: Path, number: int, mover: Mover) -> Path:
     if place != folder:
         files.make_private_dir(place)
     slots.mkdir(mode=0o700)  # made durable with the first journal that names it
-    try:
-        check_exchange(mover, slots)
-        staging(slots).mkdir()
-    except BaseException:
-        remove_slots(folder, slots)
-        raise
     return slots
 
 

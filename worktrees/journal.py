@@ -129,6 +129,7 @@ class Journal:
         entries: sorted by path, each path once.
         removed_folders: sorted by path.
         made_folders: folders that the plan creates, sorted by path.
+        in_one_step: whether the file system replaces a file without it ever being absent.
     """
 
     folder: Path
@@ -142,6 +143,7 @@ class Journal:
     entries: tuple[JournalEntry, ...]
     removed_folders: tuple[RemovedFolder, ...]
     made_folders: tuple[bytes, ...]
+    in_one_step: bool = True
 
     @property
     def file(self) -> Path:

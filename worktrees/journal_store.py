@@ -89,6 +89,7 @@ class _JournalV1(_Stored):
     entries: list[_EntryV1]
     removed_folders: list[_RemovedFolderV1]
     made_folders: list[str]
+    in_one_step: bool = True
 
 
 class _Versioned(BaseModel):
@@ -119,6 +120,7 @@ def encode_journal(journal: Journal) -> bytes:
                 for gone in journal.removed_folders
             ],
             made_folders=[quote_path(path) for path in journal.made_folders],
+            in_one_step=journal.in_one_step,
         )
         .model_dump_json()
         .encode("utf-8")
@@ -205,6 +207,7 @@ def _core_journal(stored: _JournalV1, folder: Path) -> Journal:
             for gone in stored.removed_folders
         ),
         made_folders=tuple(unquote_path(path) for path in stored.made_folders),
+        in_one_step=stored.in_one_step,
     )
 
 

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import trio
 
 from engine.core.changes import Change, ChangeStatus, quote_path, unquote_path
 from engine.core.ids import BlobId
 from engine.system import faults
 from tests.support.checkouts import Setting
+from tests.support.movers import forget_renameat2
 from worktrees.apply import execute, load_journal, resume, rollback
 from worktrees.hygiene import Repository
 
@@ -25,11 +27,14 @@ from worktrees.hygiene import Repository
 class Forker:
     """The test's end: hands out jobs and waits for how each ended."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: "subprocess.Popen[str]", *, in_steps: bool) -> None:
         self._process = process
+        self._in_steps = in_steps
 
     def run(self, setting: Setting, work: str, plan: str) -> int:
-        """Do `work` (`apply`, `resume`, `rollback`) under a fault plan; return its exit code.
+        """Do `work` under a fault plan; return its exit code.
+
+        `work` is one of `prepare`, `execute`, `resume` and `rollback`.
 
         The code is negative when a signal ended it, and 1 when it failed.
         """
@@ -37,7 +42,7 @@ class Forker:
             [quote_path(c.path), c.status.value, c.old_mode, c.new_mode, c.old_blob, c.new_blob]
             for c in setting.changes
         ]
-        job = [work, plan, str(setting.repo.root), str(setting.folder), changes]
+        job = [work, plan, str(setting.repo.root), str(setting.folder), changes, self._in_steps]
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
@@ -46,8 +51,13 @@ class Forker:
 
 
 @contextmanager
-def open_forker(env: dict[str, str]) -> Iterator[Forker]:
-    """Start the process; it ends with the block."""
+def open_forker(env: dict[str, str], *, in_steps: bool) -> Iterator[Forker]:
+    """Start the process; it ends with the block.
+
+    Args:
+        env: its environment.
+        in_steps: whether its C library is one without renameat2(2).
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", __name__],
         env={**env, "PYTHONPATH": str(Path.cwd())},
@@ -56,17 +66,19 @@ def open_forker(env: dict[str, str]) -> Iterator[Forker]:
         text=True,
     )
     with process:
-        yield Forker(process)
+        yield Forker(process, in_steps=in_steps)
 
 
 async def do(setting: Setting, work: str) -> None:
     """Do `work` on the setting."""
-    if work == "apply":
-        await execute(await setting.prepare())
+    if work == "prepare":
+        await setting.prepare()
         return
     journal = await load_journal(setting.folder)
     assert journal is not None
-    if work == "resume":
+    if work == "execute":
+        await execute(journal)
+    elif work == "resume":
         await resume(setting.repo, journal)
     else:
         await rollback(setting.repo, journal)
@@ -89,7 +101,9 @@ def _serve() -> None:
 
 
 def _do_job(line: str) -> None:
-    work, plan, top, folder, rows = json.loads(line)
+    work, plan, top, folder, rows, in_steps = json.loads(line)
+    if in_steps:
+        forget_renameat2(pytest.MonkeyPatch())
     changes = tuple(
         Change(unquote_path(path), ChangeStatus(status), old, new, BlobId(before), BlobId(after))
         for path, status, old, new, before, after in rows

@@ -11,7 +11,7 @@ from engine.core.changes import Change
 from engine.core.ids import TreeId
 from tests.support.repos import RepoBuilder
 from worktrees.apply import load_journal, prepare
-from worktrees.exchange import KernelMover, Mover
+from worktrees.exchange import MOVERS, Mover
 from worktrees.hygiene import Repository
 from worktrees.journal import Journal, JournalState
 from worktrees.patch import changes_between
@@ -58,7 +58,7 @@ class Setting:
         return replace(self, folder=folder)
 
     async def prepare(
-        self, changes: Sequence[Change] | None = None, *, mover: Mover | None = None
+        self, changes: Sequence[Change] | None = None, *, movers: tuple[Mover, ...] = MOVERS
     ) -> Journal:
         """Prepare the integration of the changes, or of others."""
         state = await measure(self.repo, self.repo.common_dir)
@@ -68,7 +68,7 @@ class Setting:
             evidence_digest=EVIDENCE,
             triple=state,
             folder=self.folder,
-            mover=mover or KernelMover(),
+            movers=movers,
         )
 
     def now(self) -> dict[str, tuple[int, bytes]]:

@@ -2,15 +2,24 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
-from worktrees.exchange import KernelMover
+import pytest
+
+from worktrees import exchange
+from worktrees.exchange import KernelMover, LinkMover, Mover, choose_mover
+
+
+def forget_renameat2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the C library be one without renameat2(2) until the test ends."""
+    monkeypatch.setattr(exchange, "_RENAMEAT2", None)
 
 
 class Died(BaseException):
     """Stands for the death of the process: nothing that mends or reports may catch it."""
 
 
-class Interrupted(KernelMover):
+class Interrupted:
     """Runs `before` or `after` around the moves of one name, each once.
 
     Args:
@@ -18,6 +27,8 @@ class Interrupted(KernelMover):
         before: what somebody does just before.
         after: what somebody does just after.
     """
+
+    in_one_step = True
 
     def __init__(
         self,
@@ -29,26 +40,54 @@ class Interrupted(KernelMover):
         self._name = name
         self._before = before
         self._after = after
+        self._mover: Mover | None = None
 
-    def move(self, source: int, name: bytes, target: int, new_name: bytes) -> None:
-        """Move, with what happens around it."""
-        self._around(
-            lambda: super(Interrupted, self).move(source, name, target, new_name), name, new_name
-        )
+    def take(self, folder: int, name: bytes, slots: int, slot: bytes) -> None:
+        """Take, with what happens around it."""
+        self._around(name, slots, lambda mover: mover.take(folder, name, slots, slot))
 
-    def swap(self, folder: int, name: bytes, other: int, other_name: bytes) -> None:
+    def put(self, slots: int, slot: bytes, folder: int, name: bytes) -> None:
+        """Put, with what happens around it."""
+        self._around(name, slots, lambda mover: mover.put(slots, slot, folder, name))
+
+    def swap(self, folder: int, name: bytes, slots: int, slot: bytes) -> None:
         """Swap, with what happens around it."""
-        self._around(lambda: super(Interrupted, self).swap(folder, name, other, other_name), name)
+        self._around(name, slots, lambda mover: mover.swap(folder, name, slots, slot))
 
-    def _around(self, work: Callable[[], None], *names: bytes) -> None:
-        due = self._name in names
+    def _around(self, name: bytes, slots: int, work: Callable[[Mover], None]) -> None:
+        if self._mover is None:
+            self._mover = choose_mover(Path(f"/proc/self/fd/{slots}"))
+        due = name == self._name
         if due and (before := self._before):
             self._before = None
             before()
-        work()
+        work(self._mover)
         if due and (after := self._after):
             self._after = None
             after()
+
+
+class InTheGap(LinkMover):
+    """Runs `during` once, while the file that is being replaced is absent."""
+
+    def __init__(self, during: Callable[[], object]) -> None:
+        self._during: Callable[[], object] | None = during
+        self._is_swapping = False
+
+    def swap(self, folder: int, name: bytes, slots: int, slot: bytes) -> None:
+        """Swap, with what happens in between."""
+        self._is_swapping = True
+        try:
+            super().swap(folder, name, slots, slot)
+        finally:
+            self._is_swapping = False
+
+    def put(self, slots: int, slot: bytes, folder: int, name: bytes) -> None:
+        """Put, after what happens in between."""
+        if self._is_swapping and (during := self._during):
+            self._during = None
+            during()
+        super().put(slots, slot, folder, name)
 
 
 def die() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.movers import forget_renameat2
 from tests.support.repos import RepoBuilder
 
 
@@ -18,6 +19,15 @@ def repo(tmp_path: Path) -> RepoBuilder:
         ".gitignore": "*.ignored\n",
     }
     return RepoBuilder.create(tmp_path / "checkout", files)
+
+
+@pytest.fixture(params=["in one step", "in steps"])
+def manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How files change places: as the kernel can, and as without its help."""
+    chosen: str = request.param
+    if chosen == "in steps":
+        forget_renameat2(monkeypatch)
+    return chosen
 
 
 @pytest.fixture

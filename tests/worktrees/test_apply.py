@@ -40,6 +40,8 @@ from worktrees.exchange import NoExchangeError
 from worktrees.hygiene import GitError
 from worktrees.journal import JournalState
 
+pytestmark = pytest.mark.usefixtures("manner")
+
 
 @pytest.fixture
 def many(tmp_path: Path) -> RepoBuilder:
@@ -331,15 +333,15 @@ async def test_files_that_cannot_be_exchanged_are_refused_before_any_write(
     repo: RepoBuilder,
 ) -> None:
     setting = await set_up(repo, change_two)
-    with pytest.raises(NoExchangeError, match="cannot exchange two files in one step"):
-        await setting.prepare(mover=Refusing(errno.EINVAL))
+    with pytest.raises(NoExchangeError, match="nor give a file a second name"):
+        await setting.prepare(movers=(Refusing(errno.EINVAL),))
     await assert_untouched(setting)
 
 
 async def test_a_disk_that_fails_while_preparing_is_reported(repo: RepoBuilder) -> None:
     setting = await set_up(repo, change_two)
     with pytest.raises(ExternalError, match=r"could not be prepared: No space left .* \(disk\)"):
-        await setting.prepare(mover=Refusing(errno.ENOSPC))
+        await setting.prepare(movers=(Refusing(errno.ENOSPC),))
     await assert_untouched(setting)
 
 

@@ -21,8 +21,10 @@ from worktrees.apply_recovery import (
     RollbackRefusedError,
     carry_out,
 )
-from worktrees.exchange import KernelMover
+from worktrees.exchange import mover_for
 from worktrees.journal import JournalState
+
+pytestmark = pytest.mark.usefixtures("manner")
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -236,6 +238,6 @@ async def test_a_folder_that_cannot_be_removed_undoes_the_apply(repo: RepoBuilde
     journal = await setting.prepare()
     repo.root.chmod(0o500)
     with pytest.raises(ApplyFailedError, match="Permission denied"):
-        unprivileged(lambda: carry_out(journal, KernelMover()))
+        unprivileged(lambda: carry_out(journal, mover_for(in_one_step=journal.in_one_step)))
     repo.root.chmod(0o700)
     assert setting.now() == setting.before

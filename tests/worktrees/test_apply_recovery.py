@@ -36,6 +36,8 @@ from worktrees.apply_recovery import (
 )
 from worktrees.journal import Journal, JournalState
 
+pytestmark = pytest.mark.usefixtures("manner")
+
 
 @pytest.fixture
 def many(tmp_path: Path) -> RepoBuilder:

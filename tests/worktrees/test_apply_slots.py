@@ -1,15 +1,12 @@
-import errno
 from pathlib import Path
 
 import pytest
 
 from tests.support.checkouts import set_up, write
-from tests.support.movers import Refusing
 from tests.support.repos import RepoBuilder
 from worktrees.apply_ground import Ground
 from worktrees.apply_plan import ConflictsError
-from worktrees.apply_slots import NoPlaceError, check_unchanged, choose_place, make_slots
-from worktrees.exchange import NoExchangeError
+from worktrees.apply_slots import NoPlaceError, check_unchanged, choose_place
 
 
 def test_a_place_is_refused_when_nothing_near_is_on_the_checkouts_file_system(
@@ -17,12 +14,6 @@ def test_a_place_is_refused_when_nothing_near_is_on_the_checkouts_file_system(
 ) -> None:
     with pytest.raises(NoPlaceError, match="beside /proc is on the file system of the checkout"):
         choose_place(tmp_path, Path("/proc"))
-
-
-def test_slots_that_cannot_be_used_do_not_stay(tmp_path: Path) -> None:
-    with pytest.raises(NoExchangeError):
-        make_slots(tmp_path, tmp_path, 1, Refusing(errno.ENOSYS))
-    assert list(tmp_path.iterdir()) == []
 
 
 async def test_files_edited_or_gone_since_they_were_looked_at_are_named(repo: RepoBuilder) -> None:
