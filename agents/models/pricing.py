@@ -38,20 +38,18 @@ def look_up(info: ModelInfo) -> Listing:
     where = {"provider_id": info.provider} if is_known else {"provider_api_url": info.base_url}
 
     def calculate(usage: Usage) -> Any:  # noqa: ANN401 - the library is loaded too late for a type
+        cached = usage.cache_read_tokens + usage.cache_write_tokens
         counted = library.Usage(
-            input_tokens=usage.input_tokens,
+            # A server may count wrong, which the library takes for a mistake of ours.
+            input_tokens=max(usage.input_tokens, cached),
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
         )
         return library.calc_price(counted, info.id, **where)
 
-    def price(usage: Usage) -> float | None:
-        try:
-            return float(calculate(usage).total_price)
-        except (LookupError, ValueError):
-            # More came out of the cache than went in: whatever it cost, it was not counted right.
-            return None
+    def price(usage: Usage) -> float:
+        return float(calculate(usage).total_price)
 
     try:
         context_tokens = calculate(Usage()).model.context_window
