@@ -74,6 +74,12 @@ def _piece(piece: dict[str, object]) -> str:
             return ""
 
 
+def whole(messages: Sequence[SaidMessage]) -> str:
+    """Return all messages but system prompts as text, with nothing in it that steers a terminal."""
+    said = (message for message in messages if message.role != "system")
+    return "".join(f"{escape(message.role)}: {escape(message.text)}\n" for message in said)
+
+
 def excerpt(messages: Sequence[SaidMessage], limit_chars: int = EXCERPT_CHARS) -> str:
     """Return the last messages as text, at most `limit_chars` of it, each of them shortened.
 

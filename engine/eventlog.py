@@ -43,6 +43,7 @@ _GROWTH_LIMIT_BYTES = 64 << 20
 _LEAN_DROPS = (TurnStarted, TextDelta, ThinkingDelta, MessageEnded, ToolStarted, ToolEnded)
 
 Consumer = Callable[[Logged], None]
+Watcher = Callable[[Trace], None]
 
 
 class LogWriteError(ExternalError):
@@ -190,6 +191,7 @@ class EventLog:
         self._usage_due_ms: dict[AttemptId, int] = {}
         self._held_usage: dict[AttemptId, UsageReported] = {}
         self._consumers: list[Consumer] = []
+        self._watchers: list[Watcher] = []
         self._failure: LogWriteError | None = None
 
     def subscribe(self, consumer: Consumer) -> None:
@@ -205,6 +207,13 @@ class EventLog:
         if consumer in self._consumers:
             self._consumers.remove(consumer)
 
+    def watch(self, watcher: Watcher) -> None:
+        """Show `watcher` every trace event from now on as it happens, also what a lean log drops.
+
+        It is called on the loop and must neither block nor raise.
+        """
+        self._watchers.append(watcher)
+
     async def append(self, events: Sequence[Event]) -> None:
         """Make `events` durable, in order, with one write and one flush; return when they are.
 
@@ -218,6 +227,8 @@ class EventLog:
 
     def note(self, event: Trace) -> None:
         """Take a trace event; a lean log leaves most of them out and thins usage."""
+        for watcher in self._watchers:
+            watcher(event)
         if self._lean and isinstance(event, _LEAN_DROPS):
             return
         now_ms = self._clock.now_ms()

@@ -11,7 +11,9 @@ from typing import Any, Final
 import trio
 
 from agents.traffic import Traffic
+from agents.transcript import SaidMessage, read_transcript
 from engine.core.errors import ConflictError, UsageError
+from engine.core.ids import AttemptId, TaskId
 from engine.core.limiter import Limiter
 from engine.system import family
 from engine.system.clock import SystemClock
@@ -23,6 +25,7 @@ from worktrees.machine import refusal
 
 _MODULES: Final = {
     "pinata_run": "pinata.tools.runs",
+    "pinata_repair": "pinata.tools.repair",
     "pinata_status": "pinata.tools.status",
     "pinata_agents": "pinata.tools.agents",
     "pinata_changes": "pinata.tools.changes",
@@ -153,3 +156,26 @@ async def outline_runs(context: Context) -> Answer:
     """
     repository = await discover(context.cwd, context.environment)
     return {"runs": await trio.to_thread.run_sync(outlines, repository.common_dir)}
+
+
+async def read_conversation(
+    context: Context, prefix: str, task: str, attempt: int | None
+) -> tuple[SaidMessage, ...]:
+    """Return all that was said in an attempt at a task, the newest one without a number.
+
+    Raises:
+        UsageError: there is no such run, task or attempt, or nothing was said in it yet.
+        CorruptionError: what is stored is damaged.
+    """
+    stored = await read_stored(context, prefix)
+    assert stored is not None  # a prefix names a run or is refused
+    seen = stored.view.tasks.get(TaskId(task))
+    if task not in {each.id for each in stored.spec.tasks}:
+        raise UsageError(f"task '{task}' is not a task of this run")
+    number = attempt if attempt is not None else 0 if seen is None else seen.attempt
+    path = stored.folder.transcript_file(AttemptId(TaskId(task), number))
+    try:
+        return await trio.to_thread.run_sync(read_transcript, path)
+    except FileNotFoundError as error:
+        which = f"attempt {attempt}" if attempt is not None else "the task"
+        raise UsageError(f"there is no conversation of {which}: no agent has started") from error

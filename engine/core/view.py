@@ -159,6 +159,14 @@ class RunView:
             total = total.plus(task.usage)
         return total
 
+    @property
+    def earlier_usage(self) -> UsageView:
+        """What all attempts but the newest ones used."""
+        total = UsageView()
+        for task in self.tasks.values():
+            total = total.plus(task.earlier_usage)
+        return total
+
     def counts(self) -> dict[Status, int]:
         """Return how many tasks stand at each status that occurs."""
         counts: dict[Status, int] = {}

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import pinata
 from engine.core.errors import UsageError
@@ -18,6 +18,10 @@ class _Parser(argparse.ArgumentParser):
             UsageError: always.
         """
         raise UsageError(f"{message}; see {self.prog} --help")
+
+
+# argparse has no public name for what `add_subparsers` returns.
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -43,50 +47,85 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
+    _add_running(commands)
+    _add_reading(commands)
+    _add_applying(commands)
+    _command(commands, "doctor", "look whether pinata can work here")
+    return parser
+
+
+def _add_running(commands: _Commands) -> None:
     run = _command(commands, "run", "run the job in a JSON file and wait for its end")
     run.add_argument("job", help="the file; its `cwd` starts from its folder, a script from that")
     run.add_argument("--mode", choices=("lean", "observe"), help="which events to keep")
     _trusting(run)
 
     resume = _command(commands, "resume", "finish or close a run whose process died")
-    resume.add_argument("run", help="its id, or the beginning of one")
+    _about_run(resume)
 
+    help_ = "have a builder mend its change, and have it reviewed anew"
+    repair = _command(commands, "repair", help_)
+    _about_run(repair)
+    repair.add_argument("task", help="the builder")
+    said = repair.add_mutually_exclusive_group(required=True)
+    said.add_argument("--feedback", metavar="TEXT", help="what to mend")
+    said.add_argument("--feedback-file", metavar="FILE", help="a text file that says it")
+
+    for command in (run, resume, repair):
+        command.add_argument("--plain", action="store_true", help="lines also on a terminal")
+
+
+def _add_reading(commands: _Commands) -> None:
     agents = _command(commands, "agents", "show which agents tasks can name")
     agents.add_argument("name", nargs="?", help="all about this one")
     _trusting(agents)
 
+    _command(commands, "runs", "list the runs of this repository, the latest first")
+
     status = _command(commands, "status", "tell how a run stands")
-    status.add_argument("run", nargs="?", help="its id, or the beginning; the latest without")
+    _about_run(status, latest=True)
     status.add_argument("task", nargs="?", help="one task of it")
     status.add_argument("--detail", choices=("summary", "result", "transcript"))
     status.add_argument("--offset", type=int, help="the first task to show")
     status.add_argument("--limit", type=int, help="the most tasks to show, 1 to 64")
 
-    _command(commands, "runs", "list the runs of this repository, the latest first")
+    transcript = _command(commands, "transcript", "print an agent's whole conversation")
+    _about_run(transcript)
+    transcript.add_argument("task", help="whose conversation")
+    transcript.add_argument(
+        "--attempt", type=int, metavar="N", help="which one; the newest without"
+    )
 
+    logs = _command(commands, "logs", "print a run's event log")
+    _about_run(logs, latest=True)
+    logs.add_argument("task", nargs="?", help="only what concerns this task")
+    logs.add_argument("--follow", action="store_true", help="go on until the run has settled")
+
+    _command(commands, "tools", "describe the tools")
+
+
+def _add_applying(commands: _Commands) -> None:
     changes = _command(commands, "changes", "hand a run's approved changes over, as patches")
-    changes.add_argument("run", help="its id, or the beginning of one")
+    _about_run(changes)
 
     verify = _command(commands, "verify", "check the checkout of a run without changing it")
-    verify.add_argument("run", help="its id, or the beginning of one")
+    _about_run(verify)
     verify.add_argument("--checks", metavar="FILE", help="a JSON array of checks for this time")
     verify.add_argument("--no-checks", metavar="WHY", help="run none, for this reason")
 
     integrate = _command(commands, "integrate", "bring a run's approved change into the checkout")
-    integrate.add_argument("run", help="its id, or the beginning of one")
+    _about_run(integrate)
 
     rollback = _command(commands, "rollback", "take an integration back")
-    rollback.add_argument("run", help="its id, or the beginning of one")
+    _about_run(rollback)
     rollback.add_argument("--confirm", action="store_true", help="it is meant")
 
-    logs = _command(commands, "logs", "print a run's event log")
-    logs.add_argument("run", nargs="?", help="its id, or the beginning; the latest without")
-    logs.add_argument("task", nargs="?", help="only what concerns this task")
-    logs.add_argument("--follow", action="store_true", help="go on until the run has settled")
 
-    _command(commands, "doctor", "look whether pinata can work here")
-    _command(commands, "tools", "describe the tools")
-    return parser
+def _about_run(command: argparse.ArgumentParser, *, latest: bool = False) -> None:
+    if latest:
+        command.add_argument("run", nargs="?", help="its id, or the beginning; the latest without")
+    else:
+        command.add_argument("run", help="its id, or the beginning of one")
 
 
 def _trusting(command: argparse.ArgumentParser) -> None:
@@ -97,9 +136,7 @@ def _trusting(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _command(
-    commands: "argparse._SubParsersAction[_Parser]", name: str, help_: str
-) -> argparse.ArgumentParser:
+def _command(commands: _Commands, name: str, help_: str) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=help_, description=help_, allow_abbrev=False)
     command.add_argument("--json", action="store_true", help="print JSON")
     return command

@@ -29,8 +29,10 @@ _EXIT_CODES: Sequence[tuple[type[PinataError], int]] = (
 _MODULES: Mapping[str, str] = {
     "run": "pinata.faces.running",
     "resume": "pinata.faces.running",
+    "repair": "pinata.faces.running",
     "agents": "pinata.faces.agents",
     "status": "pinata.faces.reading",
+    "transcript": "pinata.faces.reading",
     "logs": "pinata.faces.reading",
     "tools": "pinata.faces.reading",
     "runs": "pinata.faces.reading",

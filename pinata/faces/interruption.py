@@ -8,25 +8,25 @@ import trio
 from engine.core.errors import PinataError
 from pinata import app
 from pinata.faces import output
-from pinata.faces.progress import Progress
+from pinata.faces.display import Display
 from pinata.tools.registry import Answer
 
 
-async def interruptible(progress: Progress, call: Callable[[], Awaitable[Answer]]) -> Answer:
+async def interruptible(display: Display, call: Callable[[], Awaitable[Answer]]) -> Answer:
     """Carry out a call; the first interruption asks its run to end, the second ends the process."""
     answers: list[Answer] = []
     failures: list[PinataError] = []
     app.adopt_orphans()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watch_signals, signals, progress, nursery.cancel_scope)
+            nursery.start_soon(_watch_signals, signals, display, nursery.cancel_scope)
             async with trio.open_nursery() as shown:
-                shown.start_soon(progress.show)
+                shown.start_soon(display.show)
                 try:
                     answers.append(await call())
                 except PinataError as error:
                     failures.append(error)
-                progress.end()
+                display.end()
             nursery.cancel_scope.cancel()
     if failures:
         raise failures[0]
@@ -36,12 +36,12 @@ async def interruptible(progress: Progress, call: Callable[[], Awaitable[Answer]
 
 
 async def _watch_signals(
-    signals: AsyncIterator[int], progress: Progress, scope: trio.CancelScope
+    signals: AsyncIterator[int], display: Display, scope: trio.CancelScope
 ) -> None:
     is_ending = False
     async for number in signals:
         name = signal.Signals(number).name
-        if is_ending or not progress.request_cancel(f"interrupted ({name})"):
+        if is_ending or not display.request_cancel(f"interrupted ({name})"):
             scope.cancel()
             return
         is_ending = True

@@ -4,6 +4,7 @@ import math
 
 import trio
 
+from engine.core.events import Trace
 from engine.records.event import Logged, encode_event
 from pinata.faces import output
 from pinata.faces.text import log_line
@@ -33,6 +34,9 @@ class Progress:
             self._lines.send_nowait(line.decode())
         elif (shown := log_line(logged, run.started_at_ms, run.agents)) is not None:
             self._lines.send_nowait(f"{shown}\n")
+
+    def noted(self, event: Trace) -> None:
+        """Do nothing: what lasts comes with the log."""
 
     def request_cancel(self, reason: str) -> bool:
         """Ask the run to end; False when there is none that could be asked."""

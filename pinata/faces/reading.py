@@ -6,6 +6,7 @@ from functools import partial
 
 import trio
 
+from agents.transcript import whole
 from pinata import app
 from pinata.faces import output, text
 from pinata.faces.command import Command, here, show, show_json, show_lines, width
@@ -38,6 +39,16 @@ async def _runs(given: Namespace, environment: Mapping[str, str]) -> int:
     return 0
 
 
+async def _transcript(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, here(), Silence())
+    said = await app.read_conversation(context, given.run, given.task, given.attempt)
+    if given.json:
+        show_json([{"role": message.role, "text": message.text} for message in said])
+    else:
+        output.write(whole(said))
+    return 0
+
+
 async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
     await show_log(context, given, output.write)
@@ -53,4 +64,10 @@ async def _tools(given: Namespace, environment: Mapping[str, str]) -> int:  # no
     return 0
 
 
-COMMANDS: Mapping[str, Command] = {"status": _status, "runs": _runs, "logs": _logs, "tools": _tools}
+COMMANDS: Mapping[str, Command] = {
+    "status": _status,
+    "runs": _runs,
+    "transcript": _transcript,
+    "logs": _logs,
+    "tools": _tools,
+}

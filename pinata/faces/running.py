@@ -3,16 +3,20 @@
 from argparse import Namespace
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import trio
 
+from engine.core.errors import UsageError
+from engine.system.files import read_input
 from pinata import app
 from pinata.faces import output, text
 from pinata.faces.command import Command, here, read_json, width
+from pinata.faces.display import choose_display
 from pinata.faces.interruption import interruptible
-from pinata.faces.progress import Progress
 from pinata.tools.registry import Answer
 
+_TEXT_LIMIT_BYTES = 1 << 20
 _RUN_CODES = {"succeeded": 0, "cancelled": 3}
 
 
@@ -23,23 +27,41 @@ async def _run(given: Namespace, environment: Mapping[str, str]) -> int:
         config = job.get("config")
         settings = config if isinstance(config, dict) else {}
         job = {**job, "config": {**settings, "mode": given.mode}}
-    progress = Progress(as_json=given.json)
+    display = choose_display(given, environment)
     context = app.build_context(
         environment,
         here(),
-        progress,
+        display,
         base=path.resolve().parent,
         project_trust=True if given.trust_project else None,
     )
-    answer = await interruptible(progress, partial(app.call_tool, context, "pinata_run", job))
+    answer = await interruptible(display, partial(app.call_tool, context, "pinata_run", job))
     return _end_run(answer)
 
 
 async def _resume(given: Namespace, environment: Mapping[str, str]) -> int:
-    progress = Progress(as_json=given.json)
-    context = app.build_context(environment, here(), progress)
-    answer = await interruptible(progress, partial(app.resume_run, context, given.run))
+    display = choose_display(given, environment)
+    context = app.build_context(environment, here(), display)
+    answer = await interruptible(display, partial(app.resume_run, context, given.run))
     return _end_run(answer)
+
+
+async def _repair(given: Namespace, environment: Mapping[str, str]) -> int:
+    feedback = given.feedback
+    if feedback is None:
+        feedback = await trio.to_thread.run_sync(_read_text, here() / given.feedback_file)
+    display = choose_display(given, environment)
+    context = app.build_context(environment, here(), display)
+    request = {"run": given.run, "task": given.task, "feedback": feedback}
+    answer = await interruptible(display, partial(app.call_tool, context, "pinata_repair", request))
+    return _end_run(answer)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return read_input(path, _TEXT_LIMIT_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text; save it as UTF-8") from error
 
 
 def _end_run(answer: Answer) -> int:
@@ -59,4 +81,4 @@ def _can_be_applied(answer: Answer) -> bool:
     return answer["status"] == "succeeded" and is_new and bool(changed) and changed <= judged
 
 
-COMMANDS: Mapping[str, Command] = {"run": _run, "resume": _resume}
+COMMANDS: Mapping[str, Command] = {"run": _run, "resume": _resume, "repair": _repair}

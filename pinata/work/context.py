@@ -1,15 +1,16 @@
 """What a tool call works with: the caller's surroundings, handed in and never looked up."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from agents.traffic import Traffic
 from engine.core.agent_dir import agent_dir
-from engine.core.events import Sender
+from engine.core.events import Sender, Trace
 from engine.core.ids import RunId, TaskId
 from engine.core.limiter import Limiter
+from engine.core.view import RunView
 from engine.records.event import Logged
 from engine.system.clock import Clock
 
@@ -38,11 +39,15 @@ class OpenedRun:
 
     Attributes:
         agents: which agent has which task.
+        after: every task in input order, with the tasks that it waits for.
+        view: how the run stands.
     """
 
     id: RunId
     started_at_ms: int
     agents: Mapping[TaskId, str]
+    after: Mapping[TaskId, Sequence[TaskId]]
+    view: RunView
     cancel: Cancel
     steer: SteerTask
 
@@ -58,6 +63,10 @@ class Observer(Protocol):
         """An event was written."""
         ...
 
+    def noted(self, event: Trace) -> None:
+        """An agent does something; written later, or not at all."""
+        ...
+
 
 class Silence:
     """An observer that does not care."""
@@ -66,6 +75,9 @@ class Silence:
         """Do nothing."""
 
     def happened(self, logged: Logged) -> None:
+        """Do nothing."""
+
+    def noted(self, event: Trace) -> None:
         """Do nothing."""
 
 

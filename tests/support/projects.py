@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from engine.core.events import Event
+from engine.core.events import Event, Trace
 from engine.core.ids import RunId
 from engine.records.event import Logged
 from pinata import app
@@ -86,6 +86,7 @@ class Recorder:
     """An observer that keeps what it hears."""
 
     events: list[Event] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
     runs: list[RunId] = field(default_factory=list)
     cancel: Cancel | None = None
 
@@ -95,6 +96,9 @@ class Recorder:
 
     def happened(self, logged: Logged) -> None:
         self.events.append(logged.event)
+
+    def noted(self, event: Trace) -> None:
+        self.traces.append(event)
 
 
 @dataclass(slots=True)

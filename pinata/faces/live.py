@@ -1,0 +1,184 @@
+"""Shows a run on a terminal while it works: a table that is drawn anew, the latest frame wins."""
+
+import io
+import math
+from collections.abc import Callable
+
+import trio
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from engine.core.events import Trace
+from engine.core.outcome import Status
+from engine.core.view import RunView
+from engine.records.event import Logged
+from engine.system.clock import Clock
+from pinata.faces import output
+from pinata.faces.board import Board, Row, board
+from pinata.work.context import OpenedRun
+
+_SHORT_ID = 8
+# Often enough for clocks that show seconds; what happens is drawn sooner.
+_REDRAW_S = 1.0
+_PAUSE_S = 0.1
+_MARKS = {
+    Status.QUEUED: ("·", "dim"),
+    Status.RUNNING: ("▸", "cyan"),
+    Status.SUCCEEDED: ("✓", "green"),
+    Status.CANCELLED: ("✗", "yellow"),
+    Status.BLOCKED: ("✗", "yellow"),
+}
+_WRONG = ("✗", "red")
+# Title, headings, what is hidden, the total, and the line that the cursor is on.
+_OTHER_LINES = 5
+_HEADINGS = ("time", "turns", "calls", "tokens", "cost")
+_NARROW_HEADINGS = ("time", "trn", "cll", "tok", "cost")
+_TASK_WIDTH = 20
+_NARROW_TASK_WIDTH = 12
+_NARROW = 80
+
+
+class _Screen(io.StringIO):
+    """Stdout as a file that never fails; see `pinata.faces.output`."""
+
+    def __init__(self, write: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._write = write
+
+    def write(self, text: str) -> int:
+        self._write(text)
+        return len(text)
+
+    def isatty(self) -> bool:
+        return True
+
+
+class LiveView:
+    """A display for terminals; it draws in another thread, so that a slow one slows no run."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        write: Callable[[str], bool] = output.write,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> None:
+        """Begin with an empty screen.
+
+        Args:
+            clock: for the time that tasks have taken so far.
+            write: takes what goes to the terminal; may block.
+            width: in columns, the terminal's own by default.
+            height: in lines, the terminal's own by default.
+        """
+        self._clock = clock
+        self._console = Console(
+            file=_Screen(write), force_terminal=True, width=width, height=height, highlight=False
+        )
+        self._run: OpenedRun | None = None
+        self._view = RunView()
+        self._news = trio.Event()
+        self._has_ended = False
+
+    def run_opened(self, run: OpenedRun) -> None:
+        """Begin to show the run, which may have come some way already."""
+        self._run = run
+        self._view = run.view.copy()
+        self._news.set()
+
+    def happened(self, logged: Logged) -> None:
+        """Show an event; traces have been shown when they happened."""
+        self._view.apply(*logged)
+        self._news.set()
+
+    def noted(self, event: Trace) -> None:
+        """Show what an agent does."""
+        self._view.note(event)
+        self._news.set()
+
+    def request_cancel(self, reason: str) -> bool:
+        """Ask the run to end; False when there is none that could be asked."""
+        if self._run is None:
+            return False
+        self._run.cancel(reason)
+        return True
+
+    def end(self) -> None:
+        """Say that nothing more happens, which lets `show` return once all is shown."""
+        self._has_ended = True
+        self._news.set()
+
+    async def show(self) -> None:
+        """Draw until `end`; the last frame stays on the screen."""
+        live = Live(
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        try:
+            while not self._has_ended:
+                with trio.move_on_after(_REDRAW_S if self._run is not None else math.inf):
+                    await self._news.wait()
+                self._news = trio.Event()
+                await self._draw(live)
+                await trio.sleep(_PAUSE_S)
+            await self._draw(live)
+        finally:
+            # The cursor comes back even when the second interruption cuts the drawing short.
+            with trio.CancelScope(shield=True), trio.move_on_after(_REDRAW_S):
+                await trio.to_thread.run_sync(live.stop, abandon_on_cancel=True)
+
+    async def _draw(self, live: Live) -> None:
+        run = self._run
+        if run is None:
+            return
+        view, now_ms = self._view.copy(), self._clock.now_ms()
+        await trio.to_thread.run_sync(
+            lambda: _refresh(live, run, view, now_ms), abandon_on_cancel=True
+        )
+
+
+def _refresh(live: Live, run: OpenedRun, view: RunView, now_ms: int) -> None:
+    size = live.console.size
+    shown = board(run.id[:_SHORT_ID], view, run.after, now_ms, max(1, size.height - _OTHER_LINES))
+    live.start()
+    live.update(_frame(shown, size.width), refresh=True)
+
+
+def _frame(shown: Board, width: int) -> Group:
+    narrow = width < _NARROW
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.show_header = True
+    table.add_column(width=1)
+    task_width = _NARROW_TASK_WIDTH if narrow else _TASK_WIDTH
+    table.add_column(max_width=task_width, no_wrap=True, overflow="ellipsis")
+    for heading in _NARROW_HEADINGS if narrow else _HEADINGS:
+        table.add_column(Text(heading, style="dim"), justify="right", no_wrap=True)
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for row in shown.rows:
+        table.add_row(*_cells(row))
+    parts: list[RenderableType] = [_line(shown.title), table]
+    if shown.hidden is not None:
+        parts.append(_line(shown.hidden, "dim"))
+    parts.append(_line(shown.total))
+    return Group(*parts)
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _cells(row: Row) -> list[Text]:
+    mark, style = _MARKS.get(row.status, _WRONG)
+    numbers = (row.time, row.turns, row.calls, row.tokens, row.cost)
+    return [
+        Text(mark, style=style),
+        Text(row.task),
+        *(Text(number) for number in numbers),
+        Text(row.activity, style="dim"),
+    ]
