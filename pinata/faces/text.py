@@ -235,6 +235,7 @@ def integration_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {entry['status']} {visible(entry['path'])}"
     yield from _check_lines(answer["checks"])
     yield from _receipt_lines(answer["receipt"])
+    yield from notice_lines(answer)
 
 
 def verification_lines(answer: Mapping[str, Any]) -> Iterator[str]:

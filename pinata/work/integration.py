@@ -20,6 +20,11 @@ from worktrees import apply
 from worktrees.journal import Journal, JournalState
 from worktrees.state import measure
 
+_NOT_IN_ONE_STEP = (
+    "the file system of the checkout cannot exchange two files in one step: each file that is "
+    "replaced, now or by a rollback, is absent for a moment"
+)
+
 
 async def integrate(context: Context, folder: RunFolder, root: Path) -> dict[str, Any]:
     """Apply the approved change of a run and verify it; finish it if it was interrupted.
@@ -45,7 +50,7 @@ async def integrate(context: Context, folder: RunFolder, root: Path) -> dict[str
         )
         state = _state_after(receipt)
         await apply.settle(journal, state)
-    return {
+    out: dict[str, Any] = {
         "run": folder.run,
         "status": state.value,
         "receipt": answer(receipt),
@@ -53,6 +58,9 @@ async def integrate(context: Context, folder: RunFolder, root: Path) -> dict[str
         "journal": str(journal.file),
         "checks": [proof_answer(proof) for proof in receipt.checks],
     }
+    if not journal.in_one_step:
+        out["notices"] = [_NOT_IN_ONE_STEP]
+    return out
 
 
 async def _apply(destination: Destination, ready: Approved) -> Journal:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from engine.core.errors import ConflictError, UsageError
+from pinata.faces.text import integration_lines
+from tests.support.movers import forget_renameat2
 from tests.support.projects import (
     FAIL,
     PASS,
@@ -96,6 +98,19 @@ async def test_without_checks_the_change_is_applied_unverified_with_the_reason(
     done = await project.call("pinata_integrate", {"run": answer["run"]})
     assert done["status"] == "applied_unverified"
     assert done["receipt"]["noChecksReason"] == "there are none"
+
+
+async def test_absence_of_files_that_are_replaced_in_steps_is_told(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = await approved_run(project, "echo two > a.txt", ["a.txt"])
+    forget_renameat2(monkeypatch)
+    done = await project.call("pinata_integrate", {"run": answer["run"]})
+    assert project.repo.root.joinpath("a.txt").read_bytes() == b"two\n"
+    assert any("is absent for a moment" in line for line in integration_lines(done))
+    monkeypatch.undo()
+    await project.call("pinata_rollback", {"run": answer["run"], "confirm": True})
+    assert project.repo.root.joinpath("a.txt").read_bytes() == b"one\n"
 
 
 async def test_edited_destination_is_refused_before_anything_is_written(project: Project) -> None:
