@@ -8,7 +8,9 @@ Everything here blocks, `kill` excepted, so it belongs into a worker thread. Thi
 one that imports the library, and is itself imported in a thread when the first script runs.
 """
 
+import math
 import os
+import resource
 import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -110,6 +112,9 @@ class SandboxProcess:
             with self._lock:
                 # It is our child and only the library collects it, so the number is still its own.
                 self._pidfd = os.pidfd_open(pid)
+            # Should we be killed, nobody is left to end one that never looks at its clock.
+            limit_s = math.ceil(RUN_LIMIT_S + 3 * GRACE_S)
+            resource.prlimit(pid, resource.RLIMIT_CPU, (limit_s, limit_s))
         except (OSError, RuntimeError, monty.MontyError) as error:
             raise SandboxError(str(error)) from error
         if self._is_killed:

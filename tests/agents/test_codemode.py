@@ -1,4 +1,5 @@
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from agents.codemode import MAX_CODE_CHARS, codemode_tool
 from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT
 from agents.filetools.tool import ToolAnswer
 from agents.loadout import CODEMODE
-from agents.sandbox import MEMORY_LIMIT_BYTES, ScriptFailed
+from agents.sandbox import MEMORY_LIMIT_BYTES, RUN_LIMIT_S, ScriptFailed
 from agents.sandbox_process import SandboxProcess
 from agents.toolbox import CallsExhaustedError
 from engine.core.spec import Kind
@@ -425,6 +426,17 @@ async def test_the_search_for_strays_spares_a_script_that_is_running(scout: Scri
     answer = await scout.box.call(CODEMODE, {"code": "ls()"}, look)
     assert answer == ToolAnswer("still here")
     assert children() == []
+
+
+async def test_a_sandbox_without_an_owner_computes_for_some_seconds_at_most(
+    scout: Scripter,
+) -> None:
+    async def look(name: str, arguments: Mapping[str, object]) -> ToolAnswer:
+        limit_s, _ = resource.prlimit(children()[0], resource.RLIMIT_CPU)
+        return ToolAnswer(str(limit_s))
+
+    answer = await scout.box.call(CODEMODE, {"code": "ls()"}, look)
+    assert RUN_LIMIT_S < int(answer.text) <= RUN_LIMIT_S + 3
 
 
 async def test_a_sandbox_that_dies_is_reported(scout: Scripter) -> None:
