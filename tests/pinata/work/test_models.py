@@ -1,0 +1,163 @@
+"""Which model works on which task."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agents.models.pi_files import FaultyFileError
+from agents.models.routes import open_routes
+from agents.models.script import ScriptError
+from agents.models.scripted import ScriptedModel
+from agents.roster import load_roster
+from engine.core.ids import AttemptId, TaskId
+from pinata.work.models import (
+    ChosenModel,
+    ModelSources,
+    NoBackendError,
+    NoModelError,
+    NoPriceError,
+    choose_models,
+)
+from tests.support.clock import FakeClock
+from tests.support.jobs import accepted, job, scout
+
+DEFINITIONS = load_roster().definitions
+LOOK = TaskId("look")
+PRICED = {"id": "priced", "cost": {"input": 1, "output": 1}}
+LOOP = {
+    "baseUrl": "http://127.0.0.1:1",
+    "api": "anthropic-messages",
+    "apiKey": "planted",
+    "models": [PRICED, {"id": "free"}],
+}
+KEYLESS = {**LOOP, "apiKey": "$NOT_SET"}
+
+
+def model(provider: str, id_: str) -> dict[str, str]:
+    return {"provider": provider, "id": id_, "thinking": "off"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a script and the files of a user."""
+    (tmp_path / "script.yaml").write_text("look: [{text: hello}]")
+    providers = {"loop": LOOP, "keyless": KEYLESS}
+    (tmp_path / "models.json").write_text(json.dumps({"providers": providers}))
+    return tmp_path
+
+
+@asynccontextmanager
+async def chosen(
+    folder: Path, *tasks: object, **config: object
+) -> AsyncIterator[Mapping[TaskId, ChosenModel]]:
+    """Choose the models of a job's tasks."""
+    spec = accepted(job(*(tasks or (scout(),)), config=config))
+    async with open_routes({"PI_CODING_AGENT_DIR": str(folder)}, FakeClock()) as routes:
+        yield await choose_models(spec, DEFINITIONS, ModelSources(routes, folder))
+
+
+async def refusal_of(folder: Path, *tasks: object, **config: object) -> str:
+    """Return the sentence that refuses a job for its models."""
+    with pytest.raises((NoModelError, NoPriceError)) as caught:
+        async with chosen(folder, *tasks, **config):
+            pass
+    return str(caught.value)
+
+
+async def test_the_most_particular_choice_is_preferred(folder: Path) -> None:
+    models = {"default": model("loop", "free"), "builder": model("loop", "priced")}
+    own = scout("own", model=model("scripted", "script.yaml"))
+    async with chosen(folder, scout(), own, models=models) as found:
+        names = {task: one.name for task, one in found.items()}
+    assert names == {LOOK: "loop/free", TaskId("own"): "scripted/script.yaml"}
+    models["scout"] = model("loop", "priced")
+    async with chosen(folder, models=models) as found:
+        assert found[LOOK].name == "loop/priced"
+
+
+async def test_a_model_of_its_own_is_opened_for_each_attempt(folder: Path) -> None:
+    models = {"default": model("scripted", "script.yaml"), "scout": model("loop", "free")}
+    own = scout("own", model=models["default"])
+    async with chosen(folder, scout(), own, models=models) as found:
+        scripted = found[TaskId("own")].open(AttemptId(TaskId("own"), 2), {})
+        real = found[LOOK].open(AttemptId(LOOK, 1), {})
+    assert isinstance(scripted, ScriptedModel)
+    assert (real.provider, real.id) == ("loop", "free")
+    assert "planted" not in repr(found)
+
+
+async def test_a_fallback_is_used_and_says_what_was_passed_over(folder: Path) -> None:
+    fallbacks = {"scout": [model("nobody", "x"), model("loop", "free"), model("loop", "priced")]}
+    models = {"default": model("keyless", "free")}
+    async with chosen(folder, models=models, fallbacks=fallbacks) as found:
+        assert found[LOOK].name == "loop/free"
+        first, second = found[LOOK].passed_over
+    assert first.startswith("keyless/free: its apiKey in models.json is the variable NOT_SET")
+    assert second.startswith("nobody/x: no such provider")
+
+
+async def test_without_any_reachable_model_all_reasons_are_listed(folder: Path) -> None:
+    refused = await refusal_of(
+        folder,
+        models={"default": model("keyless", "free")},
+        fallbacks={"scout": [model("loop", "missing")]},
+    )
+    assert refused.startswith("task look: no model: keyless/free: its apiKey in models.json is")
+    assert "; loop/missing: no such model in" in refused
+
+
+async def test_a_job_that_names_no_model_is_told_where_to_name_one(folder: Path) -> None:
+    assert await refusal_of(folder) == (
+        "task look: no model: none is named: set `model` on the task, or `models.default` in the "
+        "run's config"
+    )
+
+
+async def test_a_limit_in_dollars_needs_a_known_price(folder: Path) -> None:
+    limits = {"costUsd": 1}
+    async with chosen(folder, models={"default": model("loop", "priced")}, limits=limits) as found:
+        assert found[LOOK].has_price
+    async with chosen(folder, models={"default": model("loop", "free")}) as found:
+        assert not found[LOOK].has_price
+    refused = await refusal_of(folder, models={"default": model("loop", "free")}, limits=limits)
+    assert refused == (
+        "task look: limits.costUsd is set, but nobody knows the price of loop/free: give its "
+        "`cost` in models.json, or leave limits.costUsd out"
+    )
+
+
+async def test_a_script_has_a_price(folder: Path) -> None:
+    models = {"default": model("scripted", "script.yaml")}
+    async with chosen(folder, models=models, limits={"costUsd": 1}) as found:
+        assert found[LOOK].has_price
+
+
+async def test_a_faulty_file_of_the_user_is_no_reason_to_fall_back(folder: Path) -> None:
+    (folder / "models.json").write_text("{")
+    scripted = [model("scripted", "script.yaml")]
+    with pytest.raises(FaultyFileError):
+        async with chosen(
+            folder, models={"default": model("loop", "free")}, fallbacks={"scout": scripted}
+        ):
+            pass
+
+
+async def test_a_run_of_scripts_needs_no_file_of_the_user(folder: Path) -> None:
+    (folder / "models.json").write_text("{")
+    async with chosen(folder, models={"default": model("scripted", "script.yaml")}) as found:
+        assert found[LOOK].passed_over == ()
+
+
+async def test_a_faulty_script_is_told(folder: Path) -> None:
+    with pytest.raises(ScriptError):
+        async with chosen(folder, models={"default": model("scripted", "gone.yaml")}):
+            pass
+
+
+async def test_a_backend_that_is_not_there_is_refused(folder: Path) -> None:
+    with pytest.raises(NoBackendError):
+        async with chosen(folder, backend="process"):
+            pass
