@@ -1,4 +1,4 @@
-"""The tool that tells which agents tasks can name; it is quick to load, since people wait for it."""
+"""The tool that tells which agents tasks can name; quick to load, since people wait for it."""
 
 from pathlib import Path
 from typing import Annotated, Any

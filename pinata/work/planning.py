@@ -1,4 +1,4 @@
-"""From what a caller asks for to the run it means, with all that was said elsewhere about such runs."""
+"""From what a caller asks for to the run that it means, with what files say about all runs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
