@@ -56,13 +56,8 @@ class ReportedError(Exception):
 
 @dataclass(slots=True)
 class _Call:
-    """A call that is still arriving.
+    """A call that is still arriving."""
 
-    Attributes:
-        index: by which the server says where a piece belongs; None when it does not say.
-    """
-
-    index: int | None
     id: str = ""
     name: str = ""
     parts: list[str] = field(default_factory=list)
@@ -75,6 +70,8 @@ class AnswerReader:
     def __init__(self, price: Pricer) -> None:
         self._price = price
         self._calls: list[_Call] = []
+        self._by_id: dict[str, _Call] = {}
+        self._by_index: dict[int, _Call] = {}
         self._room_chars = MAX_ARGUMENTS_CHARS
         self._thought_field = ""
         self._finish: str | None = None
@@ -161,10 +158,14 @@ class AnswerReader:
         if call is None:
             if len(self._calls) > MAX_CALLS:
                 return
-            call = _Call(index)
+            call = _Call()
             self._calls.append(call)
         call.id = call.id or call_id
         call.name = call.name or name
+        if call_id:
+            self._by_id[call_id] = call
+        if index is not None:
+            self._by_index[index] = call
         self._add_arguments(call, function.get("arguments"))
 
     def _find(self, index: int | None, call_id: str, name: str) -> _Call | None:
@@ -172,12 +173,12 @@ class AnswerReader:
 
         A known id settles it, and so does a new one, since some servers give all calls one index.
         """
-        if call_id:
-            same = next((call for call in self._calls if call.id == call_id), None)
-            if same is not None:
-                return same
-        candidates = (call for call in reversed(self._calls) if index in (None, call.index))
-        latest = next(candidates, None)
+        if call_id in self._by_id:
+            return self._by_id[call_id]
+        if index is not None:
+            latest = self._by_index.get(index)
+        else:
+            latest = self._calls[-1] if self._calls else None
         if latest is None or (call_id and latest.id):
             return None
         # Without an id and an index, only a name can tell that a call begins.
