@@ -79,6 +79,7 @@ async def test_run_of_twenty_builders_at_once_leaves_what_belongs_to_it(tmp_path
         name: [shell(f"echo {name} > {name}.txt"), submits(changedFiles=[f"{name}.txt"])]
         for name in names
     }
+    project.let_work(BUILDERS)
     answer = await project.run(
         [builder(name, f"{name}.txt") for name in names],
         script,

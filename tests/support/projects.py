@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from agents.models.scripted import PROVIDER as SCRIPTED
+from agents.traffic import Traffic
 from engine.core.events import Event, Trace
 from engine.core.ids import RunId
 from engine.records.event import Logged
 from pinata import app
 from pinata.work.context import Cancel, OpenedRun
 from tests.support.repos import RepoBuilder
+from tests.support.rooms import grown_limiter
 
 Turn = dict[str, Any]
 Task = dict[str, Any]
@@ -108,6 +111,8 @@ class Project:
     repo: RepoBuilder
     folder: Path
     recorder: Recorder = field(default_factory=Recorder)
+    # What several calls share, as in a process that answers all of them; None gives each its own.
+    traffic: Traffic | None = None
     # Off where a test starts so many programs that measuring each would take minutes.
     is_covered: bool = True
 
@@ -148,7 +153,7 @@ class Project:
 
     async def call(self, tool: str, arguments: object) -> dict[str, Any]:
         """Call a tool as a face does."""
-        context = app.build_context(self.env, self.repo.root, self.recorder)
+        context = app.build_context(self.env, self.repo.root, self.recorder, traffic=self.traffic)
         return await app.call_tool(context, tool, arguments)
 
     async def run(
@@ -156,6 +161,11 @@ class Project:
     ) -> dict[str, Any]:
         """Run a job and return its summary."""
         return await self.call("pinata_run", self.job(tasks, script, **fields))
+
+    def let_work(self, agents: int) -> Traffic:
+        """Let so many scripted agents work at once from now on, over all calls."""
+        self.traffic = Traffic(grown_limiter(SCRIPTED, agents), lambda: 0.5)
+        return self.traffic
 
     async def result(self, run: str, task: str) -> dict[str, Any]:
         """Return a task's whole saved result."""

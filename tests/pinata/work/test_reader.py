@@ -265,6 +265,7 @@ async def test_thirty_readers_that_settle_together_cost_few_looks(
         config = {"limits": {"concurrency": 32}}
         answers.append(await project.run([scout(name) for name in names], READS, config=config))
 
+    project.let_work(32)
     moments.hold(1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
