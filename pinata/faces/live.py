@@ -17,6 +17,7 @@ from engine.records.event import Logged
 from engine.system.clock import Clock
 from pinata.faces import output
 from pinata.faces.board import Board, Row, board
+from pinata.faces.text import notice_lines
 from pinata.work.context import OpenedRun
 
 _SHORT_ID = 8
@@ -146,6 +147,9 @@ class LiveView:
 def _refresh(live: Live, run: OpenedRun, view: RunView, now_ms: int) -> None:
     size = live.console.size
     shown = board(run.id[:_SHORT_ID], view, run.after, now_ms, max(1, size.height - _OTHER_LINES))
+    if not live.is_started:
+        for notice in notice_lines({"notices": run.notices}):
+            live.console.print(Text(notice))
     live.start()
     live.update(_frame(shown, size.width), refresh=True)
 

@@ -7,7 +7,7 @@ import trio
 from engine.core.events import Trace
 from engine.records.event import Logged, encode_event
 from pinata.faces import output
-from pinata.faces.text import log_line
+from pinata.faces.text import log_line, notice_lines
 from pinata.work.context import OpenedRun
 
 
@@ -17,11 +17,13 @@ class Progress:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._run: OpenedRun | None = None
+        self._notices: list[str] = []
         self._lines, self._to_show = trio.open_memory_channel[str](math.inf)
 
     def run_opened(self, run: OpenedRun) -> None:
         """Remember how to end the run, and say which it is."""
         self._run = run
+        self._notices += notice_lines({"notices": run.notices})
         if not self._as_json:
             self._lines.send_nowait(f"run {run.id}\n")
 
@@ -53,7 +55,14 @@ class Progress:
         """Write what is to be shown until `end`."""
         async for line in self._to_show:
             text = line + self._waiting()
-            await trio.to_thread.run_sync(output.write, text, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(self._write, text, abandon_on_cancel=True)
+
+    def _write(self, text: str) -> None:
+        """Write to stdout, and first to stderr what nobody should learn too late."""
+        for notice in self._notices:
+            output.note(notice)
+        self._notices.clear()
+        output.write(text)
 
     def _waiting(self) -> str:
         lines = []

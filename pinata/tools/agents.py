@@ -13,7 +13,7 @@ from engine.core.quote import name_list, quote_value
 from engine.core.spec import Kind
 from engine.records.fields import NotNull
 from engine.records.request import Request
-from pinata.tools.registry import Answer, Tool, by_name
+from pinata.tools.registry import Answer, Tool, by_name, with_notices
 from pinata.work.context import Context
 from pinata.work.definitions import read_roster
 from pinata.work.trust import judge_project
@@ -49,7 +49,7 @@ async def agents(context: Context, request: AgentsRequest) -> Answer:
     else:
         answer = _shown(roster, request.name)
         notices += roster.notices_on([request.name])
-    return answer | ({"notices": notices} if notices else {})
+    return with_notices(answer, notices)
 
 
 def _roster(context: Context, root: Path | None) -> Roster:

@@ -1,6 +1,6 @@
 """What a tool is: a name, a description for models, one request model and one handler."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -49,6 +49,11 @@ class Tool(Generic[R]):
             "description": self.description,
             "parameters": TypeAdapter(self.request).json_schema(),
         }
+
+
+def with_notices(answer: Answer, notices: Sequence[str]) -> Answer:
+    """Return `answer` with more notices after those that it has."""
+    return answer | {"notices": [*answer.get("notices", ()), *notices]} if notices else answer
 
 
 def by_name(*tools: Tool[Any]) -> Mapping[str, Tool[Any]]:

@@ -5,14 +5,14 @@ import trio
 from engine.records.job import JobRequest
 from engine.records.request import Request
 from engine.store import resolve_run
-from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name
+from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name, with_notices
 from pinata.tools.status import summarize
 from pinata.work.conduct import conduct, resume as resume_run, taken_over
 from pinata.work.context import Context
 from pinata.work.creation import new_run
 from pinata.work.history import read_run
 from pinata.work.places import Places
-from pinata.work.planning import plan_run
+from pinata.work.planning import changed_definitions, plan_run
 from worktrees.discovery import discover
 
 
@@ -39,8 +39,12 @@ async def resume(context: Context, request: ResumeRequest) -> Answer:
     places = Places.of(repository, context.environment)
     folder = await trio.to_thread.run_sync(resolve_run, places.common, request.run)
     async with taken_over(context, folder, context.cwd) as stored:
+        notices: list[str] = []
+        if stored.view.settled_at_ms is None:
+            notices = await trio.to_thread.run_sync(changed_definitions, context, stored.record)
         await resume_run(context, stored)
-    return await summarize(context, places, await trio.to_thread.run_sync(read_run, folder))
+    after = await trio.to_thread.run_sync(read_run, folder)
+    return with_notices(await summarize(context, places, after), notices)
 
 
 _RUN = Tool(

@@ -75,6 +75,7 @@ async def conduct(
             view=view or RunView(),
             cancel=inbox.request_cancel,
             steer=attempts.steer,
+            notices=run.record.notices,
         )
     )
     try:

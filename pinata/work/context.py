@@ -41,6 +41,7 @@ class OpenedRun:
         agents: which agent has which task.
         after: every task in input order, with the tasks that it waits for.
         view: how the run stands.
+        notices: what its caller should know before its agents start.
     """
 
     id: RunId
@@ -50,6 +51,7 @@ class OpenedRun:
     view: RunView
     cancel: Cancel
     steer: SteerTask
+    notices: Sequence[str] = ()
 
 
 class Observer(Protocol):

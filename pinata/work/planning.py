@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from agents.definition import Definition
+from agents.definition import Definition, Source, decode_definition
 from engine.core.spec import RunSpec
 from engine.records.job import JobRequest, run_spec
+from engine.records.run import RunRecordV1
 from engine.system.case import folds_case
 from pinata.work.configuration import read_configuration
 from pinata.work.context import Context
-from pinata.work.definitions import read_roster
+from pinata.work.definitions import changed_since, read_roster
 from pinata.work.trust import judge_project
 
 
@@ -45,3 +46,21 @@ def plan_run(
         *spec.notices,
     )
     return replace(spec, notices=notices), roster.definitions
+
+
+def changed_definitions(context: Context, record: RunRecordV1) -> list[str]:
+    """Return a notice for each definition whose files say otherwise than the run goes by; blocks.
+
+    Those of a project that is not trusted now cannot be compared.
+
+    Raises:
+        CorruptionError: what is stored of the run is damaged.
+    """
+    root = Path(record.root)
+    project = judge_project(root, context.agent_dir, stated=context.project_trust)
+    roster = read_roster(context.agent_dir, project)
+    stored = [decode_definition(one) for one in record.definitions.values()]
+    comparable = [
+        one for one in stored if project.is_trusted or one.source is not Source.PROJECT
+    ]
+    return changed_since(comparable, roster.definitions)
