@@ -5,11 +5,20 @@ What the user's `models.json` says comes first; beyond it a few providers are kn
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from agents.models.endpoint import Api, Secret
-from agents.models.pi_files import AuthFile, ModelEntry, ModelsFile, ProviderEntry
+from agents.models.pi_files import (
+    AuthFile,
+    ModelEntry,
+    ModelsFile,
+    ProviderEntry,
+    read_auth_file,
+    read_models_file,
+)
 from agents.models.price import Price
+from engine.core.agent_dir import agent_dir
 from engine.core.quote import name_list
 
 # What Pi takes a model to be of which `models.json` does not say more.
@@ -125,3 +134,15 @@ class Catalog:
             reasoning=model.reasoning,
             price=model.price,
         )
+
+
+def read_catalog(environment: Mapping[str, str]) -> Catalog:
+    """Return what the user's files say of models and keys; blocks, so call it in a thread.
+
+    Raises:
+        FaultyFileError: one of them does not say what it must.
+    """
+    folder = agent_dir(environment)
+    if folder is None:
+        return Catalog()
+    return Catalog(read_models_file(Path(folder)), read_auth_file(Path(folder)))

@@ -44,6 +44,21 @@ def find_key(provider: str, catalog: Catalog, environment: Mapping[str, str]) ->
     return f"no key: {login}put one into {catalog.auth.source}{variable}"
 
 
+def describe_keys(catalog: Catalog, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a line on each provider that has a key or that the user wrote down, never the key."""
+    written = {*catalog.models.providers, *catalog.auth.keys}
+    lines = []
+    for provider in catalog.providers:
+        found = find_key(provider, catalog, environment)
+        if isinstance(found, FoundKey):
+            lines.append(f"{provider}: key from {found.source}")
+        elif provider in written:
+            lines.append(f"{provider}: {found}")
+    strangers = (name for name in catalog.auth.keys if name not in catalog.providers)
+    lines += [f"{name}: in {AUTH_FILE}, but not in {MODELS_FILE}: no address" for name in strangers]
+    return tuple(lines)
+
+
 def find_headers(
     headers: Mapping[str, Secret], environment: Mapping[str, str]
 ) -> Mapping[str, Secret] | str:

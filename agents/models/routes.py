@@ -7,20 +7,17 @@ no agent waits for it later.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import assert_never
 
 import trio
 
 from agents.models import anthropic, openai
-from agents.models.catalog import Catalog, ModelInfo
+from agents.models.catalog import Catalog, ModelInfo, read_catalog
 from agents.models.endpoint import Api, Endpoint
 from agents.models.keys import find_headers, find_key
-from agents.models.pi_files import read_auth_file, read_models_file
 from agents.models.port import Model, Usage
 from agents.models.price import Pricer
 from agents.models.pricing import look_up
-from engine.core.agent_dir import agent_dir
 from engine.core.spec import Thinking
 from engine.system.clock import Clock
 
@@ -133,18 +130,6 @@ async def open_routes(environment: Mapping[str, str], clock: Clock) -> AsyncIter
     """
     async with AsyncExitStack() as clients:
         yield Routes(environment, clock, clients)
-
-
-def read_catalog(environment: Mapping[str, str]) -> Catalog:
-    """Return what the user's files say of models and keys; blocks, so call it in a thread.
-
-    Raises:
-        FaultyFileError: one of them does not say what it must.
-    """
-    folder = agent_dir(environment)
-    if folder is None:
-        return Catalog()
-    return Catalog(read_models_file(Path(folder)), read_auth_file(Path(folder)))
 
 
 def _unknown_price(_: Usage) -> float | None:

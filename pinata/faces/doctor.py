@@ -9,6 +9,8 @@ from typing import Any
 
 import trio
 
+from agents.models.catalog import read_catalog
+from agents.models.keys import describe_keys
 from engine.core.errors import PinataError
 from engine.system import files, locks
 from pinata import app
@@ -20,6 +22,8 @@ from worktrees.contents import notes_about
 from worktrees.discovery import discover
 from worktrees.examination import examine as examine_checkout
 from worktrees.hygiene import Repository
+
+_NO_KEY = "no provider has a key: set ANTHROPIC_API_KEY or OPENAI_API_KEY, for example"
 
 
 async def _doctor(given: Namespace, environment: Mapping[str, str]) -> int:
@@ -39,6 +43,7 @@ async def examine(context: Context) -> dict[str, Any]:
         findings.append(_finding("repository", str(repository.root)))
         findings.extend(await _writers(repository))
         findings.extend(await _places(context, repository))
+    findings.extend(await trio.to_thread.run_sync(_models, context.environment))
     return {"ok": all(finding["ok"] for finding in findings), "findings": findings}
 
 
@@ -62,6 +67,14 @@ async def _places(context: Context, repository: Repository) -> list[dict[str, An
     except PinataError as error:
         return [_finding("records", error)]
     return [records, await trio.to_thread.run_sync(_worktrees, places.state)]
+
+
+def _models(environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    try:
+        lines = describe_keys(read_catalog(environment), environment)
+    except PinataError as error:
+        return [_finding("models", error)]
+    return [_finding("models", line) for line in lines or (_NO_KEY,)]
 
 
 def _worktrees(state: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from agents.models.catalog import Catalog
 from agents.models.endpoint import Secret
-from agents.models.keys import FoundKey, find_headers, find_key
+from agents.models.keys import FoundKey, describe_keys, find_headers, find_key
 from agents.models.pi_files import AuthFile, ModelsFile, ProviderEntry
 
 ENVIRONMENT = {"ANTHROPIC_API_KEY": "from-env", "MINE": " from-mine\n", "EMPTY": " "}
@@ -116,3 +116,21 @@ def test_a_header_that_cannot_be_sent_is_told(name: str, value: str, problem: st
     found = find_headers({name: Secret(value)}, ENVIRONMENT)
     assert isinstance(found, str)
     assert found.startswith(problem)
+
+
+def test_keys_are_described_without_the_keys() -> None:
+    known = catalog(
+        {"groq": "k1", "openai": None, "google": "k3"}, {"loop": "k2", "other": "$GONE"}
+    )
+    assert describe_keys(known, ENVIRONMENT) == (
+        "loop: key from models.json",
+        "other: its apiKey in models.json is the variable GONE, which is not set",
+        "anthropic: key from $ANTHROPIC_API_KEY",
+        (
+            "openai: no key: the login in auth.json serves only Pi itself; put one into auth.json, "
+            "or set OPENAI_API_KEY"
+        ),
+        "groq: key from auth.json",
+        "google: in auth.json, but not in models.json: no address",
+    )
+    assert describe_keys(catalog(), {}) == ()
