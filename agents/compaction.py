@@ -9,6 +9,7 @@ seen the text yet.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from agents.models.port import (
     AssistantMessage,
@@ -139,6 +140,8 @@ def _chars(message: Message) -> int:
                 for call in message.calls
             )
             return len(message.text) + thoughts + calls
+        case _:
+            assert_never(message)
 
 
 def _quoted(message: Message) -> str:
@@ -154,7 +157,9 @@ def _quoted(message: Message) -> str:
                 + _middle_out(json.dumps(call.arguments, default=dict), _MAX_QUOTED_CHARS)
                 for call in message.calls
             ]
-            return "\n".join(filter(None, [f"[agent] {message.text}", *calls]))
+            return "\n".join([f"[agent] {message.text}", *calls])
+        case _:
+            assert_never(message)
 
 
 def _middle_out(text: str, limit_chars: int) -> str:

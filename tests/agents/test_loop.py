@@ -22,6 +22,7 @@ from agents.models.port import (
     TextPiece,
     ThinkingPiece,
     Thought,
+    ThoughtEnded,
     ToolCall,
     ToolMessage,
     Trouble,
@@ -158,6 +159,32 @@ async def test_calls_of_one_answer_are_carried_out_in_order(tmp_path: Path) -> N
     model = PieceModel([calls(write, edit, READ), submits(changedFiles=["a.txt"])])
     assert isinstance(await studio.run(model), Submitted)
     assert model.answers_of_tools[-1] == ToolMessage("a", "read", "two")
+
+
+async def test_thoughts_are_handed_back_as_their_provider_signed_them(tmp_path: Path) -> None:
+    studio = open_studio(tmp_path, Kind.WRITER)
+    thinks: list[AnswerPiece] = [
+        ThinkingPiece("first"),
+        ThoughtEnded("signed"),
+        ThoughtEnded("sealed", is_redacted=True),
+        ThinkingPiece("open"),
+        *calls(READ),
+    ]
+    model = PieceModel([thinks, submits()])
+    await studio.run(model)
+    said = model.asked[1][1]
+    assert isinstance(said, AssistantMessage)
+    assert said.thoughts == (
+        Thought("first", "signed"),
+        Thought("", "sealed", is_redacted=True),
+        Thought("open"),
+    )
+    content = json.loads(studio.transcript_path.read_text().splitlines()[5])["message"]["content"]
+    assert content[:3] == [
+        {"type": "thinking", "thinking": "first", "thinkingSignature": "signed"},
+        {"type": "thinking", "thinking": "", "thinkingSignature": "sealed", "redacted": True},
+        {"type": "thinking", "thinking": "open"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -298,6 +325,18 @@ async def test_connections_that_keep_breaking_end_the_agent_with_their_message(
     assert await studio.play(script, "gives-up") == ProviderFailed(
         Trouble.DISCONNECT, "scripted disconnect", Spent(1, 0, Usage())
     )
+
+
+async def test_an_unknown_price_ends_an_agent_that_has_a_limit(tmp_path: Path) -> None:
+    studio = open_studio(tmp_path, cost_usd=1.0)
+    unpriced: list[AnswerPiece] = [
+        *calls(READ)[:-1],
+        AnswerEnded(StopReason.TOOL_USE, Usage(cost_usd=None)),
+    ]
+    outcome = await studio.run(PieceModel([unpriced] * 2))
+    assert isinstance(outcome, BudgetExceeded)
+    assert outcome.message.startswith("cost limit: it is not known what the model's answers cost")
+    assert outcome.spent.turns == 1
 
 
 async def test_other_troubles_are_not_tried_again(tmp_path: Path) -> None:
