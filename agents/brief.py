@@ -12,6 +12,7 @@ from agents.dependency import Dependency, compact_json, render_dependencies
 from agents.submission import SUBMIT_RESULT, Submission
 from engine.core.fingerprint import Json
 from engine.core.ids import CheckId, Fingerprint, TaskId
+from engine.core.outcome import Status
 from engine.core.spec import CheckSpec, Kind, TaskSpec
 
 MAX_LISTED_FILES = 500
@@ -91,13 +92,30 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairNote:
+    """What a repair is about.
+
+    Attributes:
+        feedback: what has to be mended, in the words of whoever asked for it.
+        status: what the attempt before came to; None when nothing is known of it.
+        reason: why it came to that; empty on success.
+        summary: what its agent said of it; empty when it handed in nothing.
+    """
+
+    feedback: str
+    status: Status | None = None
+    reason: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BriefSpec:
     """All that a brief is made from.
 
     Attributes:
         run_instructions: shown to every task of the run, before its own.
         waiting_patches: of writers that a reader of the live checkout waited for.
-        feedback: what a repair is about.
+        repair: what a writer that has worked before has to mend.
         result_only: the work is done, only the report is missing.
     """
 
@@ -107,7 +125,7 @@ class BriefSpec:
     dependencies: tuple[Dependency, ...] = ()
     waiting_patches: tuple[WaitingPatch, ...] = ()
     target: Target | None = None
-    feedback: str | None = None
+    repair: RepairNote | None = None
     result_only: bool = False
 
 
@@ -141,9 +159,8 @@ def _parts(spec: BriefSpec) -> Iterator[str]:
         yield f"## Results of predecessors\n\n{_dependencies(spec.dependencies)}"
     if spec.target is not None:
         yield "\n\n".join(_target_parts(spec.target))
-    if spec.feedback is not None:
-        intro = "Your earlier change stands in the workspace. It has to be mended as follows."
-        yield f"## Repair\n\n{intro}\n\n{_quote(spec.feedback)}"
+    if spec.repair is not None:
+        yield "\n\n".join(_repair_parts(spec.repair))
     if spec.result_only:
         yield (
             "## Only the result is missing\n\nAn earlier session did the work and ended without"
@@ -236,6 +253,20 @@ def _target_parts(target: Target) -> Iterator[str]:
     yield (
         "The engine binds your verdict to this target. If you repeat `taskId` or `fingerprint` in"
         " your review, they must be the ones above."
+    )
+
+
+def _repair_parts(note: RepairNote) -> Iterator[str]:
+    intro = "Your earlier change stands in the workspace. It has to be mended as follows."
+    yield f"## Repair\n\n{intro}\n\n{_quote(note.feedback)}"
+    if note.status is not None:
+        came: dict[str, Json] = {"status": note.status.value}
+        came |= {"reason": note.reason} if note.reason else {}
+        came |= {"summary": note.summary} if note.summary else {}
+        yield f"This is what the attempt before this one came to.\n\n{_json_quote(came)}"
+    yield (
+        "In `changedFiles` name every file that differs from what the run started with, also those"
+        " that were changed before this repair."
     )
 
 

@@ -173,13 +173,17 @@ class RunFolder:
         """Return where the output of setup for an attempt lies; it need not be there."""
         return self.path / "setup" / attempt.task / str(attempt.number)
 
-    def review_file(self, task: TaskId) -> Path:
-        """Return where the diff that a reviewer was given lies."""
-        return self.path / "reviews" / f"{task}.diff"
+    def review_file(self, attempt: AttemptId) -> Path:
+        """Return where the diff that a reviewer's attempt was given lies."""
+        return self.path / "reviews" / f"{attempt.task}.{attempt.number}.diff"
 
     def patch_file(self, attempt: AttemptId) -> Path:
         """Return where the patch of a writer's attempt lies."""
         return self.path / "patches" / f"{attempt.task}.{attempt.number}.patch"
+
+    def setup_mark(self, task: TaskId) -> Path:
+        """Return where it says what setup last succeeded with in a writer's worktree."""
+        return self.path / "setup" / task / "done"
 
     def index_file(self, task: TaskId) -> Path:
         """Return where the engine's own index for a writer's worktree lies."""

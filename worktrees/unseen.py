@@ -5,13 +5,16 @@ system knows of each file, of which a program cannot forge the time of the last 
 """
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.core.changes import GITLINK_MODE
+from engine.core.changes import GITLINK_MODE, quote_path, unquote_path
+from engine.core.errors import CorruptionError
+from engine.system.files import replace_file
 from worktrees.contents import private_index
 from worktrees.hygiene import Repository, git
 from worktrees.machine import in_thread
@@ -47,6 +50,37 @@ async def look(worktree: Repository, seed_index: Path, scratch: Path) -> Unseen:
         status = await read_status(worktree, index, ignored=True)
         submodules = await inhabited_submodules(worktree, index)
     return Unseen(await digests(worktree, status.ignored), submodules)
+
+
+def keep_unseen(seed_index: Path, unseen: Unseen) -> None:
+    """Remember, durably, what lay unseen in the worktree of `seed_index`; blocks."""
+    parts = {"ignored": unseen.ignored, "submodules": unseen.submodules}
+    quoted = {key: {quote_path(p): d for p, d in found.items()} for key, found in parts.items()}
+    replace_file(_record_beside(seed_index), json.dumps(quoted).encode(), fault="unseen.record")
+
+
+def read_unseen(seed_index: Path) -> Unseen | None:
+    """Return what `keep_unseen` remembered, None if it was never called; blocks.
+
+    Raises:
+        CorruptionError: it cannot be read.
+    """
+    path = _record_beside(seed_index)
+    try:
+        parts = json.loads(path.read_bytes())
+        ignored, submodules = (
+            {unquote_path(quoted): str(found) for quoted, found in parts[key].items()}
+            for key in ("ignored", "submodules")
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise CorruptionError(f"{path} is damaged: {error}") from error
+    return Unseen(ignored, submodules)
+
+
+def _record_beside(seed_index: Path) -> Path:
+    return seed_index.with_name(f"{seed_index.name}.unseen")
 
 
 async def digests(worktree: Repository, paths: Sequence[bytes]) -> dict[bytes, str]:

@@ -82,11 +82,7 @@ def _used_up(state: RunState, rules: RepairRules, task: TaskId) -> str | None:
     if used < rules.most:
         return None
     times = "once" if used == 1 else f"{used} times"
-    return (
-        f"task {task} was repaired {times} and limits.repairs is {rules.most}: start a new run"
-        if used
-        else f"task {task} cannot be repaired, since limits.repairs is {rules.most}"
-    )
+    return f"task {task} was repaired {times} and limits.repairs is {rules.most}: start a new run"
 
 
 def _built_upon(state: RunState, rules: RepairRules, task: TaskId) -> str | None:

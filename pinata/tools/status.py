@@ -11,6 +11,7 @@ from agents.transcript import excerpt, read_transcript
 from engine.core.errors import UsageError
 from engine.core.ids import TaskId
 from engine.core.outcome import Status
+from engine.core.repair import settled_ms
 from engine.records.fields import NotNull
 from engine.records.request import Request
 from engine.system.locks import read_live_holder
@@ -116,8 +117,9 @@ def _summary(
 ) -> Answer:
     tasks, next_offset = page(stored.spec, stored.facts, offset=offset, limit=limit)
     view = stored.view
-    cost, tokens = totals(list(stored.results.values()))
+    cost, tokens = totals(list(stored.results.values()), view.earlier_usage)
     end_ms = view.settled_at_ms or context.clock.now_ms()
+    rested_ms = settled_ms(stored.timed_history, end_ms)
     out: Answer = {
         "run": stored.folder.run,
         "dir": str(stored.folder.path),
@@ -127,7 +129,7 @@ def _summary(
         "tasks": tasks,
         "costUsd": cost,
         "tokens": tokens,
-        "elapsedMs": end_ms - stored.record.started_at_ms,
+        "elapsedMs": end_ms - stored.record.started_at_ms - rested_ms,
     }
     if view.reason is not None and view.status is not Status.SUCCEEDED:
         out["reason"] = view.reason

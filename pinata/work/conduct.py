@@ -26,13 +26,7 @@ from engine.system import locks, strays
 from engine.system.ledger import keep_ledger, read_ledger
 from pinata.work.attempts import Attempts
 from pinata.work.context import Context, OpenedRun
-from pinata.work.history import (
-    StoredRun,
-    newest_results,
-    read_record,
-    read_run,
-    unannounced,
-)
+from pinata.work.history import StoredRun, newest_results, read_record, read_run, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.models import ModelSources, choose_models
 from pinata.work.places import Places
@@ -42,26 +36,43 @@ from pinata.work.workshop import Workshop
 from worktrees.discovery import discover
 
 
-async def conduct(
-    run: Run,
-    *,
-    results: dict[TaskId, SavedResult] | None = None,
-    go_on: Continuation | None = None,
-    view: RunView | None = None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a run that is taken up has behind it.
+
+    Attributes:
+        results: the newest of every task that has one.
+        feedback: what was asked for in the newest repair of each task that has one.
+        settled_ms: for how long it was settled; its deadline is so much later.
+        go_on: where it stands.
+        view: what has been seen of it.
+    """
+
+    results: dict[TaskId, SavedResult]
+    feedback: dict[TaskId, str]
+    settled_ms: int
+    go_on: Continuation
+    view: RunView
+
+
+async def conduct(run: Run, past: Past | None = None) -> None:
     """Run all tasks to their end; when this returns, every result is durable and nothing runs.
 
     Args:
         run: owned by this process.
-        results: of tasks that settled before.
-        go_on: where a run that was taken over stands; None for a new one.
-        view: what has been seen of it; None for a new one.
+        past: of a run that was taken over; None for a new one.
 
     Raises:
         PinataError: the run cannot go on, for example because its folder cannot be written.
     """
+    go_on = None if past is None else past.go_on
     purse = Purse(run.spec.config.limits.cost_usd, _spent_before(go_on))
-    workshop = Workshop(run, dict(results or {}), Keeper(run.repository, run.id), purse)
+    workshop = Workshop(run, {}, Keeper(run.repository, run.id), purse)
+    deadline_at_ms = run.record.deadline_at_ms
+    if past is not None:
+        workshop.results |= past.results
+        workshop.feedback |= past.feedback
+        deadline_at_ms += past.settled_ms
     await workshop.keeper.adopt()
     inbox, attempts = Inbox(), Attempts(workshop)
     observer = run.context.observer
@@ -72,7 +83,7 @@ async def conduct(
             started_at_ms=run.record.started_at_ms,
             agents=agents,
             after={task.id: task.after for task in run.spec.tasks},
-            view=view or RunView(),
+            view=RunView() if past is None else past.view,
             cancel=inbox.request_cancel,
             steer=attempts.steer,
             notices=run.record.notices,
@@ -89,7 +100,7 @@ async def conduct(
                 graph=run.graph,
                 providers={task: model.choice.provider for task, model in run.models.items()},
                 limits=run.spec.config.limits,
-                deadline_at_ms=run.record.deadline_at_ms + (past.settled_ms if past else 0),
+                deadline_at_ms=deadline_at_ms,
             )
             means = Means(attempts, log, run.context.limiter, run.context.clock)
             await run_graph(terms, means, inbox, go_on=go_on)
@@ -172,18 +183,19 @@ async def take_up(
     Raises:
         PinataError: the run cannot go on here; nothing was recorded.
     """
-    run = await _reopened(context, stored, graph)
-    results = await trio.to_thread.run_sync(newest_results, stored)
-    lost = [await _settle_lost(run, results, each) for each in found.lost]
-    found = replace(found, lost=tuple(lost))
-    opening = (*found.events([each.outcome.result_digest for each in lost]), *then)
-    past = Past(
-        results=results,
-        feedback=feedbacks(stored.history),
-        settled_ms=settled_ms(stored.timed_history, context.clock.now_ms()),
-        go_on=Continuation(found.state, opening),
-    )
-    await conduct(run, past)
+    async with _reopened(context, stored, graph) as run:
+        results = await trio.to_thread.run_sync(newest_results, stored)
+        lost = [await _settle_lost(run, results, each) for each in found.lost]
+        found = replace(found, lost=tuple(lost))
+        opening = (*found.events([each.outcome.result_digest for each in lost]), *then)
+        past = Past(
+            results=results,
+            feedback=feedbacks(stored.history),
+            settled_ms=settled_ms(stored.timed_history, context.clock.now_ms()),
+            go_on=Continuation(found.state, opening),
+            view=stored.view,
+        )
+        await conduct(run, past)
 
 
 async def _settle_lost(run: Run, results: dict[TaskId, SavedResult], lost: Lost) -> Lost:

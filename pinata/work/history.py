@@ -1,10 +1,12 @@
 """A run as it lies on disk: anyone may read it, at any time, and nothing is written."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.core.errors import CorruptionError, PinataError
+from engine.core.events import AttemptSettled, Event
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import RunSpec
@@ -36,6 +38,16 @@ class StoredRun:
     events: tuple[Logged, ...]
     view: RunView
     facts: dict[TaskId, TaskFacts]
+
+    @property
+    def history(self) -> Iterator[Event]:
+        """What happened, in order."""
+        return (logged.event for logged in self.events)
+
+    @property
+    def timed_history(self) -> Iterator[tuple[int, Event]]:
+        """What happened, in order, each with its time in epoch milliseconds."""
+        return ((logged.at_ms, logged.event) for logged in self.events)
 
     @property
     def results(self) -> dict[TaskId, SavedResult]:
@@ -93,14 +105,35 @@ def _facts(folder: RunFolder, view: TaskView | None, task: TaskId) -> TaskFacts:
         return TaskFacts(Status.QUEUED, None, None)
     result = None
     if view.status.is_final and view.digest is not None:
-        attempt = AttemptId(task, view.settled_attempt or 0)
-        data = folder.read_result(attempt, view.digest)
-        result = decode_result(data, str(folder.attempt_result_file(attempt)))
+        result = _read_result(folder, AttemptId(task, view.settled_attempt or 0), view.digest)
     return TaskFacts(view.status, view.reason, result)
 
 
+def newest_results(stored: StoredRun) -> dict[TaskId, SavedResult]:
+    """Return the newest result of each task that has one; blocks.
+
+    That of a task which was opened once more does not count any more, but says what its last
+    attempt came to.
+
+    Raises:
+        CorruptionError: one is missing or damaged.
+    """
+    found = dict(stored.results)
+    for event in stored.history:
+        if isinstance(event, AttemptSettled) and event.attempt.number:
+            task, digest = event.attempt.task, event.outcome.result_digest
+            if digest is not None and not stored.facts[task].status.is_final:
+                found[task] = _read_result(stored.folder, event.attempt, digest)
+    return found
+
+
+def _read_result(folder: RunFolder, attempt: AttemptId, digest: str) -> SavedResult:
+    data = folder.read_result(attempt, digest)
+    return decode_result(data, str(folder.attempt_result_file(attempt)))
+
+
 def unannounced(folder: RunFolder, attempt: AttemptId) -> SavedResult | None:
-    """Return the result of an attempt whose process died between saving and announcing it; blocks.
+    """Return the saved result of an attempt, whether or not the log announces it; blocks.
 
     Raises:
         CorruptionError: there is one and it is damaged.

@@ -35,7 +35,7 @@ async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending
     if artifact is None or fingerprint is None:
         raise CorruptionError(f"task {writer.id} succeeded without a verified change")
     place = await _place(workshop, writer)
-    diff = workshop.run.folder.review_file(draft.task.id)
+    diff = workshop.run.folder.review_file(draft.attempt)
     await in_thread(lambda: make_private_dir(diff.parent), "cannot keep a diff")
     before, after = TreeId(artifact.base_tree), TreeId(artifact.result_tree)
     await write_patch(workshop.run.repository, before, after, diff)
@@ -45,7 +45,10 @@ async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending
         workspace=Workspace(WorkspaceKind.REVIEWED_TARGET, str(place.root)),
         run_instructions=workshop.run.spec.instructions,
         dependencies=dependencies(workshop, draft),
-        target=_target(writer, judged, fingerprint, str(diff)),
+        target=replace(
+            _target(writer, judged, fingerprint, str(diff)),
+            earlier_reviews_void=draft.attempt.number > 1,
+        ),
     )
     rules = SubmissionRules(Kind.REVIEWER, target=writer.id, fingerprint=fingerprint)
     values = {"workspace": str(place.root), "fingerprint": fingerprint}

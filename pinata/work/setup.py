@@ -1,20 +1,25 @@
 """Makes a writer's worktree ready: decides once for a run what to do, and does it in each one."""
 
+import hashlib
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 import trio
 
 from engine.core.changes import quote_path
+from engine.core.errors import CorruptionError
+from engine.core.fingerprint import digest
 from engine.core.ids import TreeId
 from engine.core.outcome import FailureStage
 from engine.core.quote import name_list
 from engine.core.setup import MANAGERS, NO_LOCKFILE, TELLING_FILES, Setup, SetupSource, detect_setup
 from engine.core.spec import RunSpec
-from engine.system.files import make_private_dir
+from engine.system.files import make_private_dir, read_regular, replace_file
 from engine.system.output import ToFiles
 from engine.system.process import LaunchError, ProcessExit, ProcessSpec, run
 from pinata.work.draft import Draft, Ending
+from pinata.work.workplace import Workplace
 from pinata.work.workshop import Workshop, in_thread
 from worktrees.capture import capture
 from worktrees.hygiene import Repository
@@ -22,6 +27,8 @@ from worktrees.objects import read_entries
 
 _OUTPUT_LIMIT_BYTES = 16 << 20
 _MOST_NAMED = 10
+_TOLD = (*TELLING_FILES, "package.json", "pyproject.toml", "Pipfile")
+_TOLD_LIMIT_BYTES = 64 << 20
 _REGULAR_MODES = ("100644", "100755")
 
 
@@ -67,18 +74,25 @@ def _how(ended: ProcessExit) -> str:
     return f"exited with {ended.code}"
 
 
-async def set_up(
-    workshop: Workshop, draft: Draft, worktree: Repository, base: TreeId
-) -> Ending | None:
+async def set_up(workshop: Workshop, draft: Draft, place: Workplace) -> Ending | None:
     """Run the run's setup; return how the attempt ends if it failed or left a change behind.
 
     It runs before the agent, in the worktree, with the environment of a check and `PINATA_ROOT`,
-    the user's checkout.
+    the user's checkout. In a worktree that an earlier attempt left it is not run again, unless it
+    did not succeed there or what it goes by has changed.
     """
     script = workshop.run.record.setup.command
     if script is None:
         return None
     draft.stage = FailureStage.SETUP
+    worktree, mark = place.worktree, workshop.run.folder.setup_mark(draft.task.id)
+    if place.content is None and await trio.to_thread.run_sync(_is_done, mark, script, worktree):
+        return None
+    seed = workshop.run.folder.index_file(draft.task.id)
+    await in_thread(lambda: mark.unlink(missing_ok=True), "cannot run setup again")
+    content = place.content
+    if content is None:
+        content = (await capture(worktree, place.base.tree, seed, workshop.scratch)).tree
     logs = workshop.run.folder.setup_dir(draft.attempt)
     await in_thread(lambda: make_private_dir(logs), "cannot keep the output of setup")
     spec = ProcessSpec(
@@ -94,11 +108,34 @@ async def set_up(
         return Ending.failed(f"setup: {error}", FailureStage.SETUP)
     if ended.code != 0 or ended.overflowed:
         return Ending.failed(f"setup {_how(ended)}; its output is in {logs}", FailureStage.SETUP)
-    seed = workshop.run.folder.index_file(draft.task.id)
-    found = await capture(worktree, base, seed, workshop.scratch)
+    found = await capture(worktree, content, seed, workshop.scratch)
     altered = [quote_path(change.path) for change in found.changes]
     altered += [quote_path(path) for path in found.nested]
     if altered:
         named = name_list(altered[:_MOST_NAMED])
         return Ending.failed(f"setup changed {named}; its output is in {logs}", FailureStage.SETUP)
+    await in_thread(lambda: _note_done(mark, script, worktree), "cannot keep what setup did")
     return None
+
+
+def _is_done(mark: Path, script: str, worktree: Repository) -> bool:
+    try:
+        return mark.read_text("ascii") == _what_it_goes_by(script, worktree)
+    except FileNotFoundError:
+        return False
+
+
+def _note_done(mark: Path, script: str, worktree: Repository) -> None:
+    replace_file(mark, _what_it_goes_by(script, worktree).encode("ascii"), fault="setup.done")
+
+
+def _what_it_goes_by(script: str, worktree: Repository) -> str:
+    """Return a digest of the script and of the files that say what is to be installed."""
+    return digest({"script": script, "files": {n: _file_digest(worktree.root / n) for n in _TOLD}})
+
+
+def _file_digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(read_regular(path, _TOLD_LIMIT_BYTES)).hexdigest()
+    except (OSError, CorruptionError):
+        return None  # not there, or nothing that a package manager reads

@@ -14,6 +14,7 @@ from checks.outcome import count
 from engine.core.ids import Fingerprint, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
+from engine.core.view import UsageView
 from pinata.work.result import Artifact, SavedResult
 from pinata.work.review import standings
 
@@ -34,6 +35,9 @@ _SHORTENED = (
     "summary",
     "reason",
 )
+
+
+_NOTHING = UsageView()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +175,17 @@ def artifact_answer(attempt: int, artifact: Artifact) -> dict[str, Any]:
     return out
 
 
-def totals(results: Sequence[SavedResult]) -> tuple[float | None, int]:
-    """Return the dollars (None when any price is unknown) and tokens of all `results`."""
-    cost: float | None = 0.0
-    tokens = 0
+def totals(
+    results: Sequence[SavedResult], earlier: UsageView = _NOTHING
+) -> tuple[float | None, int]:
+    """Return the dollars (None when any price is unknown) and tokens of all attempts.
+
+    Args:
+        results: of the newest attempts.
+        earlier: what the attempts before those used.
+    """
+    cost = None if earlier.cost_is_partial else earlier.cost_usd
+    tokens = earlier.input_tokens + earlier.output_tokens
     for result in results:
         used = result.usage
         tokens += used.input_tokens + used.output_tokens

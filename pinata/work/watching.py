@@ -8,11 +8,12 @@ import trio
 from engine.core.changes import quote_path
 from engine.core.quote import name_list
 from pinata.work.draft import Draft
-from pinata.work.workshop import Workshop
+from pinata.work.workplace import Workplace
+from pinata.work.workshop import Workshop, in_thread
 from worktrees.capture import Capture
 from worktrees.hygiene import Repository
 from worktrees.include import read_included
-from worktrees.unseen import Unseen, digests, look
+from worktrees.unseen import Unseen, digests, keep_unseen, look, read_unseen
 from worktrees.watch import Surroundings, differing, watch
 
 
@@ -29,14 +30,27 @@ class Before:
     unseen: Unseen
 
 
-async def look_before(workshop: Workshop, draft: Draft, worktree: Repository) -> Before:
-    """Return what a writer is about to find, its worktree being ready."""
-    seed = workshop.run.folder.index_file(draft.task.id)
-    included = await trio.to_thread.run_sync(read_included, seed)
-    prepared = included or workshop.run.record.setup.command is not None
-    # A worktree that nothing was done to holds what is tracked and nothing else.
-    unseen = await look(worktree, seed, workshop.scratch) if prepared else Unseen()
-    return Before(await _surroundings(workshop, draft, worktree), unseen)
+async def look_before(workshop: Workshop, draft: Draft, place: Workplace) -> Before:
+    """Return what a writer is about to find, its worktree being ready.
+
+    Of what Git does not look at, a repaired writer answers for what it did in earlier attempts
+    too, as it does for its change: what counts is how the worktree was handed to the first.
+    """
+    worktree, seed = place.worktree, workshop.run.folder.index_file(draft.task.id)
+    unseen = None
+    if place.content is None:
+        unseen = await trio.to_thread.run_sync(read_unseen, seed)
+    if unseen is None and await _is_prepared(workshop, seed):
+        unseen = found = await look(worktree, seed, workshop.scratch)
+        await in_thread(lambda: keep_unseen(seed, found), "cannot keep what is in the worktree")
+    return Before(await _surroundings(workshop, draft, worktree), unseen or Unseen())
+
+
+async def _is_prepared(workshop: Workshop, seed: Path) -> bool:
+    """Whether anything was done to a new worktree; else it holds what is tracked and no more."""
+    if workshop.run.record.setup.command is not None:
+        return True
+    return bool(await trio.to_thread.run_sync(read_included, seed))
 
 
 async def disturbance(

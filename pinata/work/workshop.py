@@ -10,8 +10,10 @@ import trio
 from agents.purse import Purse
 from engine.core.environment import child_environment
 from engine.core.errors import ExternalError
+from engine.core.events import RepairRequested
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Kind
+from engine.records.event import Logged
 from pinata.work.keeping import Keeper
 from pinata.work.result import SavedResult
 from pinata.work.run import Run
@@ -25,9 +27,11 @@ class Workshop:
     """The run's hands: its settled results, its worktrees, its refs, its children's environment.
 
     Attributes:
-        results: of every task that has settled; written by the executor alone.
+        results: the newest of every task that has one, also of one that runs once more; written by
+            the executor alone.
+        feedback: what was asked for in the newest repair of each task that has one.
         purse: what the run may spend, and has spent, in all its attempts.
-        worktrees: of the writers that this process started.
+        worktrees: of the writers whose attempts this process began.
         checkout_turn: held while something must not see the checkout change.
         checkout: what the user's checkout holds, measured for all who ask at about the same time.
     """
@@ -36,6 +40,7 @@ class Workshop:
     results: dict[TaskId, SavedResult]
     keeper: Keeper
     purse: Purse
+    feedback: dict[TaskId, str] = field(default_factory=dict)
     worktrees: dict[TaskId, Repository] = field(default_factory=dict)
     checkout_turn: trio.Lock = field(default_factory=trio.Lock)
     checkout: SharedMeasurement[StateTriple] = field(init=False)
@@ -43,6 +48,11 @@ class Workshop:
     def __post_init__(self) -> None:
         """Get ready to measure the run's checkout."""
         self.checkout = SharedMeasurement(lambda: measure(self.run.repository, self.scratch))
+
+    def happened(self, logged: Logged) -> None:
+        """Learn what is to be mended, before the attempt starts that shall do it."""
+        if isinstance(logged.event, RepairRequested):
+            self.feedback[logged.event.task] = logged.event.feedback
 
     @property
     def environment(self) -> dict[str, str]:

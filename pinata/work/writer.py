@@ -1,10 +1,11 @@
 """Carries out a writer's attempt: a worktree of its own, the agent, and proof of what it did."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from agents.brief import BriefSpec, Workspace, WorkspaceKind
-from agents.submission import SubmissionRules, encode_submission
+from agents.brief import BriefSpec, RepairNote, Workspace, WorkspaceKind
+from agents.submission import SubmissionRules, decode_submission, encode_submission
 from engine.core.changes import quote_path
+from engine.core.events import RepairStarted
 from engine.core.fingerprint import artifact_fingerprint, digest
 from engine.core.ids import CommitId, TreeId
 from engine.core.outcome import FailureStage, Status
@@ -19,37 +20,30 @@ from pinata.work.proving import proofs_digest, run_checks
 from pinata.work.result import Artifact, Patch, changes_of, stored_changes
 from pinata.work.setup import set_up
 from pinata.work.watching import Before, disturbance, look_before, note_ignored
+from pinata.work.workplace import Base, open_workplace
 from pinata.work.workshop import Workshop, in_thread
 from worktrees.capture import Capture, capture
-from worktrees.compose import compose
 from worktrees.hygiene import Repository
-from worktrees.include import copy_included
-from worktrees.lease import create_worktree
 from worktrees.objects import commit_tree
 from worktrees.patch import write_patch
 
 
-@dataclass(frozen=True, slots=True)
-class _Base:
-    """What a writer starts from; a ref keeps it."""
-
-    commit: CommitId
-    tree: TreeId
-
-
 async def write(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending:
     """Have the writer write, and return how its attempt ends; what it did is in `draft`."""
-    base = await _base(workshop, draft)
-    worktree = await _worktree(workshop, draft, base.commit)
-    if (ending := await set_up(workshop, draft, worktree, base.tree)) is not None:
+    place = await open_workplace(workshop, draft)
+    base, worktree = place.base, place.worktree
+    if (ending := await set_up(workshop, draft, place)) is not None:
         return ending
-    before = await look_before(workshop, draft, worktree)
+    before = await look_before(workshop, draft, place)
     brief = BriefSpec(
         task=draft.task,
         workspace=Workspace(WorkspaceKind.OWN_WORKTREE, str(worktree.root)),
         run_instructions=workshop.run.spec.instructions,
         dependencies=dependencies(workshop, draft),
+        repair=_repair_note(workshop, draft),
     )
+    if draft.attempt.number > 1:
+        await reporter.record(RepairStarted(draft.attempt))
     values = {"workspace": str(worktree.root)}
     assignment = Assignment(worktree, brief, SubmissionRules(Kind.WRITER), values)
     unfinished = await lead(workshop, draft, reporter, assignment)
@@ -71,41 +65,21 @@ async def write(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending:
     return ending
 
 
-async def _base(workshop: Workshop, draft: Draft) -> _Base:
-    """Return what the writer starts from."""
-    commit, tree = workshop.run.record.base
-    before = workshop.writers_before(draft.task.id)
-    if before:
-        artifacts = [(task, workshop.results[task].artifact) for task in before]
-        made = [(task, changes_of(found)) for task, found in artifacts if found is not None]
-        tree = await compose(workshop.run.repository, tree, made)
-        message = f"pinata: base of {draft.attempt} in {workshop.run.id}\n"
-        commit = await commit_tree(
-            workshop.run.repository, [commit], tree, message, workshop.run.context.clock.now_ms()
-        )
-    await workshop.keeper.keep_base(draft.attempt, commit)
-    return _Base(commit, tree)
-
-
-async def _worktree(workshop: Workshop, draft: Draft, base: CommitId) -> Repository:
-    run = workshop.run
-    seed = run.folder.index_file(draft.task.id)
-    worktree = await create_worktree(
-        run.repository,
-        run.places.worktree(run.id, draft.task.id),
-        base,
-        seed,
-        run.places.worktree_lock,
-        f"run {run.id} task {draft.task.id}",
-    )
-    included = await copy_included(run.repository, worktree, seed)
-    draft.notices.extend(included.notes)
-    workshop.worktrees[draft.task.id] = worktree
-    return worktree
+def _repair_note(workshop: Workshop, draft: Draft) -> RepairNote | None:
+    """Return what the brief says about a repair and the attempt before it; None for the first."""
+    feedback = workshop.feedback.get(draft.task.id)
+    if draft.attempt.number == 1 or feedback is None:
+        return None
+    before = workshop.results.get(draft.task.id)
+    if before is None:
+        return RepairNote(feedback)
+    said = None if before.submission is None else decode_submission(before.submission, Kind.WRITER)
+    summary = "" if said is None else said.summary
+    return RepairNote(feedback, before.status, before.reason or "", summary)
 
 
 async def _capture(
-    workshop: Workshop, draft: Draft, worktree: Repository, base: _Base, before: Before
+    workshop: Workshop, draft: Draft, worktree: Repository, base: Base, before: Before
 ) -> Capture:
     """Store what the worktree holds now, keep it by the attempt's ref and put it into `draft`."""
     run = workshop.run

@@ -7,6 +7,7 @@ import pytest
 from agents.brief import (
     BriefSpec,
     CheckEvidence,
+    RepairNote,
     SteerNote,
     Target,
     WaitingPatch,
@@ -85,7 +86,7 @@ FULL = BriefSpec(
             Submission(Status.SUCCEEDED, "seen", brief="line\nline"),
         ),
     ),
-    feedback="Mend\nthis",
+    repair=RepairNote("Mend\nthis", Status.REJECTED, "not yet", "did it"),
     result_only=True,
 )
 
@@ -151,9 +152,21 @@ def test_context_is_quoted_after_the_instructions_as_evidence() -> None:
 
 def test_no_kind_of_line_end_leads_out_of_a_quotation() -> None:
     hostile = "a\r# b\r\n# c\x0b# d\x0c# e\x85# f\u2028# g\u2029# h"
-    brief = render_brief(BriefSpec(replace(SCOUT, context=(hostile,)), LIVE, feedback=hostile))
+    note = RepairNote(hostile, Status.FAILED, hostile, hostile)
+    brief = render_brief(BriefSpec(replace(SCOUT, context=(hostile,)), LIVE, repair=note))
     quoted = "\n".join(["> a", *(f"> # {letter}" for letter in "bcdefgh")])
     assert brief.count(f"\n\n{quoted}\n") == 2
+
+
+def test_a_repair_says_what_to_mend_and_what_the_attempt_before_came_to() -> None:
+    brief = render_brief(FULL)
+    assert "It has to be mended as follows.\n\n> Mend\n> this\n\n" in brief
+    assert '> {"status":"rejected","reason":"not yet","summary":"did it"}' in brief
+    assert "also those that were changed before this repair" in brief
+    first = render_brief(replace(FULL, repair=RepairNote("Mend this")))
+    assert "came to" not in first.partition("## Repair")[2]
+    done = render_brief(replace(FULL, repair=RepairNote("Mend this", Status.SUCCEEDED)))
+    assert '> {"status":"succeeded"}' in done
 
 
 def test_a_builder_learns_what_it_owns_and_how_it_is_checked() -> None:
@@ -167,7 +180,8 @@ def test_a_builder_learns_what_it_owns_and_how_it_is_checked() -> None:
 
 
 def test_predecessors_are_quoted_as_one_line_of_json_each() -> None:
-    (line,) = re.findall(r"^> (\{.*\})$", render_brief(FULL), re.MULTILINE)
+    brief = render_brief(replace(FULL, repair=None))
+    (line,) = re.findall(r"^> (\{.*\})$", brief, re.MULTILINE)
     assert json.loads(line) == {
         "task": "look",
         "agent": "scout",

@@ -59,7 +59,8 @@ def test_everything_of_a_run_has_its_place(folder: RunFolder) -> None:
         folder.transcript_file(A2),
         folder.checks_dir(A2),
         folder.setup_dir(A2),
-        folder.review_file(A2.task),
+        folder.review_file(A2),
+        folder.setup_mark(A2.task),
         folder.patch_file(A2),
         folder.index_file(A2.task),
     ]
@@ -74,7 +75,8 @@ def test_everything_of_a_run_has_its_place(folder: RunFolder) -> None:
         "transcripts/a.2.jsonl",
         "checks/a/2",
         "setup/a/2",
-        "reviews/a.diff",
+        "reviews/a.2.diff",
+        "setup/a/done",
         "patches/a.2.patch",
         "indexes/a",
     ]

@@ -180,8 +180,17 @@ def test_a_repair_counts_once_its_agent_has_started() -> None:
     assert why_not([*without_agent, *begun], most=2) is None
 
 
-def test_without_allowed_repairs_the_limit_is_named() -> None:
-    assert why_not(ended(FIX), most=0) == ("task fix cannot be repaired, since limits.repairs is 0")
+def test_a_second_repair_beyond_two_is_counted_in_words_that_fit() -> None:
+    both = [
+        event
+        for number in (2, 3)
+        for event in repaired(
+            number, RepairStarted(AttemptId(FIX, number)), settled(FIX, Status.FAILED, number)
+        )
+    ]
+    assert why_not([*ended(FIX), *both], most=2) == (
+        "task fix was repaired 2 times and limits.repairs is 2: start a new run"
+    )
 
 
 def test_a_repair_reopens_the_task_and_all_that_depends_on_it_at_once() -> None:

@@ -9,6 +9,7 @@ import pytest
 from engine.core.ids import TaskId
 from engine.core.outcome import Status, Verdict
 from engine.core.spec import Kind, ReviewOf, RunSpec
+from engine.core.view import UsageView
 from pinata.work.result import SavedResult, Usage
 from pinata.work.summary import (
     BRIEF_BYTES,
@@ -204,3 +205,5 @@ def test_cost_is_unknown_when_any_price_is() -> None:
     assert totals([known, known]) == (0.5, 6)
     assert totals([unknown, known]) == (None, 7)
     assert totals([]) == (0.0, 0)
+    assert totals([known], UsageView(1, 1, 10, 5, 1.0)) == (1.25, 18)
+    assert totals([known], UsageView(cost_is_partial=True)) == (None, 3)

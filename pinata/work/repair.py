@@ -1,0 +1,63 @@
+"""Has a settled writer mend its change, and everything that judged it judge anew."""
+
+from engine.core.errors import ConflictError, UsageError
+from engine.core.graph import TaskGraph
+from engine.core.ids import TaskId
+from engine.core.quote import name_list, quote_value
+from engine.core.recovery import Recovery, recover
+from engine.core.reduce import reduce
+from engine.core.repair import RepairRules, refusal, repair_events, settled_ms
+from engine.core.state import RunState
+from pinata.work.conduct import take_up
+from pinata.work.context import Context
+from pinata.work.history import StoredRun
+
+
+class RepairRefusedError(ConflictError):
+    """The task cannot be repaired as the run stands; nothing was recorded."""
+
+
+async def repair(context: Context, stored: StoredRun, name: str, feedback: str) -> None:
+    """Open a writer and all that depends on it once more, and carry the run to its end.
+
+    The run may be of an earlier session. One whose owner died is closed on the way, as `resume`
+    does.
+
+    Args:
+        context: the caller's.
+        stored: the run, taken over by this process.
+        name: the id of the task.
+        feedback: what is to be mended.
+
+    Raises:
+        UsageError: the run has no such task.
+        RepairRefusedError: the rules do not allow it.
+        PinataError: the run cannot go on here.
+    """
+    kinds = {task.id: task.kind for task in stored.spec.tasks}
+    task = TaskId(name)
+    if task not in kinds:
+        known = name_list(list(kinds))
+        raise UsageError(f"task: {quote_value(name)} is not a task of this run; it has {known}")
+    graph = TaskGraph.build(stored.spec.tasks)
+    found = recover(graph, stored.history, reason=f"taken over by {context.holder}")
+    state = _closed(graph, stored, found)
+    limits = stored.spec.config.limits
+    reason = refusal(state, RepairRules(kinds, limits.repairs), task, feedback)
+    if reason is not None:
+        raise RepairRefusedError(reason)
+    rested = settled_ms(stored.timed_history, context.clock.now_ms())
+    if stored.record.deadline_at_ms + rested <= context.clock.now_ms():
+        raise RepairRefusedError(
+            f"task {task} cannot be repaired, since the run has used up its {limits.job_ms} ms: "
+            "start a new run"
+        )
+    await take_up(context, stored, graph, found, repair_events(state, task, feedback))
+
+
+def _closed(graph: TaskGraph, stored: StoredRun, found: Recovery) -> RunState:
+    """Return where the run stands once what its owner left open is closed."""
+    state = RunState(graph)
+    for event in (*stored.history, *found.events([None] * len(found.lost))):
+        reduce(state, event)
+    return state
