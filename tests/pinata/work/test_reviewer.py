@@ -51,7 +51,7 @@ async def test_approval_is_bound_to_what_was_captured_and_read_in_the_writers_wo
     }
     transcript = read((await project.result(answer["run"], "judge"))["transcript"])
     assert "two" in transcript
-    diff = project.repo.root / ".git" / "pinata" / answer["run"] / "reviews" / "judge.diff"
+    diff = project.repo.root / ".git" / "pinata" / answer["run"] / "reviews" / "judge.1.diff"
     assert "+two" in read(str(diff))
 
 
