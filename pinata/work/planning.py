@@ -60,7 +60,5 @@ def changed_definitions(context: Context, record: RunRecordV1) -> list[str]:
     project = judge_project(root, context.agent_dir, stated=context.project_trust)
     roster = read_roster(context.agent_dir, project)
     stored = [decode_definition(one) for one in record.definitions.values()]
-    comparable = [
-        one for one in stored if project.is_trusted or one.source is not Source.PROJECT
-    ]
+    comparable = [one for one in stored if project.is_trusted or one.source is not Source.PROJECT]
     return changed_since(comparable, roster.definitions)
