@@ -19,8 +19,9 @@ from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
 from engine.core.spec import Kind, Limits, Mode, TaskSpec
 from engine.eventlog import open_event_log
+from engine.inbox import Inbox
 from engine.ports import EventSink, Reporter
-from engine.scheduler import Inbox, Means, Terms, run_graph
+from engine.scheduler import Means, Terms, run_graph
 from engine.store import RunFolder
 from engine.system.clock import SystemClock
 

@@ -1,12 +1,11 @@
 """The loop that runs a task graph: fold what arrived, decide, announce in one write, act.
 
 The loop is the only one that changes the run's state. Everybody else sends it events: attempts by
-their reporter and by ending, people through the run's `Inbox`, timers through the same.
+their reporter and by ending, people through its `engine.inbox.Inbox`, timers through the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import trio
 
@@ -15,11 +14,9 @@ from engine.core.decide import decide
 from engine.core.events import (
     AttemptSettled,
     AttemptStopping,
-    CancelRequested,
     Decision,
     Event,
     RunDeadlinePassed,
-    Trace,
     UsageReported,
 )
 from engine.core.ids import AttemptId, TaskId
@@ -27,112 +24,13 @@ from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Stop, StopCause, Unstarted
 from engine.core.recovery import opening_events
 from engine.core.reduce import reduce
-from engine.core.repair import RepairRules, refusal, repair_events
 from engine.core.slots import Slots, open_slots
 from engine.core.spec import Limits
 from engine.core.state import Graph, RunState
-from engine.ports import EventSink, Executor
+from engine.inbox import Inbox, Letter, LoopReporter
+from engine.ports import EventSink, Executor, Reporter
 from engine.system.clock import Clock
 from engine.system.nursery import open_flat_nursery
-
-
-class FirstDecisions(Protocol):
-    """Computes events from where the run stands at the moment when they are folded."""
-
-    def __call__(self, state: RunState) -> Iterable[Decision]:
-        """Return the events; `state` is only looked at."""
-        ...
-
-
-@dataclass(slots=True)
-class _Letter:
-    """Something for the loop; `recorded` is set once it is durable or known to be no news."""
-
-    event: Decision | UsageReported | FirstDecisions
-    recorded: trio.Event | None = None
-
-
-class Inbox:
-    """How a run is told things while it works, and before; every method may be called at any time.
-
-    What arrives after the run has settled is not heard.
-    """
-
-    def __init__(self) -> None:
-        self._letters: list[_Letter] = []
-        self._arrived = trio.Event()
-        self._closed = False
-
-    def request_cancel(self, reason: str, task: TaskId | None = None) -> None:
-        """Ask for the end of the run, or of one task; once is enough, more changes nothing."""
-        self.post(_Letter(CancelRequested(reason, task)))
-
-    async def request_repair(self, task: TaskId, feedback: str, rules: RepairRules) -> str | None:
-        """Ask that a settled writer mends its change; return why it may not, or None.
-
-        Returns once the request is durable or refused.
-        """
-        answers: list[str | None] = ["the run has ended: ask once more"]
-
-        def decide_repair(state: RunState) -> Iterable[Decision]:
-            answers.append(refusal(state, rules, task, feedback))
-            return repair_events(state, task, feedback) if answers[-1] is None else ()
-
-        letter = _Letter(decide_repair, trio.Event())
-        self.post(letter)
-        assert letter.recorded is not None
-        await letter.recorded.wait()
-        return answers[-1]
-
-    def wake(self) -> None:
-        """Have the loop look again at what may start, although nothing happened in the run."""
-        self._arrived.set()
-
-    def post(self, letter: _Letter) -> None:
-        """Hand a letter to the loop, or back to whoever waits for it once the loop has ended."""
-        self._letters.append(letter)
-        self._arrived.set()
-        if self._closed:
-            self.close()
-
-    def close(self) -> None:
-        """Hear nothing any more; whoever waits for a letter to be heard goes on."""
-        self._closed = True
-        for letter in self.take_nowait():
-            if letter.recorded is not None:
-                letter.recorded.set()
-
-    async def wait_letters(self) -> list[_Letter]:
-        """Wait for a letter or to be woken; take all letters there are, in order of arrival."""
-        await self._arrived.wait()
-        return self.take_nowait()
-
-    def take_nowait(self) -> list[_Letter]:
-        """Take all letters that there are, in order of arrival."""
-        letters, self._letters = self._letters, []
-        self._arrived = trio.Event()
-        return letters
-
-
-@dataclass(frozen=True, slots=True)
-class _Reporter:
-    """Carries what happens in an attempt to the loop, and what is only to be seen to the log."""
-
-    inbox: Inbox
-    sink: EventSink
-
-    async def record(self, event: Decision) -> None:
-        """Return once `event` is durable, or known to come too late to matter."""
-        letter = _Letter(event, trio.Event())
-        self.inbox.post(letter)
-        assert letter.recorded is not None
-        await letter.recorded.wait()
-
-    def note(self, event: Trace) -> None:
-        """Show a trace event; what was spent also counts towards the run's limit."""
-        self.sink.note(event)
-        if isinstance(event, UsageReported):
-            self.inbox.post(_Letter(event))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +104,9 @@ async def run_graph(
     go_on = go_on or Continuation(RunState(terms.graph), opening_events(terms.graph))
     state = go_on.state
     state.ready.assign(terms.providers)
-    letters = [_Letter(event) for event in go_on.opening]
+    letters = [Letter(event) for event in go_on.opening]
     if terms.deadline_at_ms <= means.clock.now_ms():
-        letters.append(_Letter(RunDeadlinePassed(limits.job_ms)))
+        letters.append(Letter(RunDeadlinePassed(limits.job_ms)))
     letters += inbox.take_nowait()  # what was ordered before comes before the first start
 
     def look_again() -> None:
@@ -233,7 +131,7 @@ async def run_graph(
 async def _watch_deadline(terms: Terms, clock: Clock, inbox: Inbox) -> None:
     """Tell the loop when the deadline is over."""
     await trio.sleep(max(0, terms.deadline_at_ms - clock.now_ms()) / 1000)
-    inbox.post(_Letter(RunDeadlinePassed(terms.limits.job_ms)))
+    inbox.post(Letter(RunDeadlinePassed(terms.limits.job_ms)))
 
 
 @dataclass(slots=True)
@@ -260,7 +158,7 @@ class _Loop:
     slots: Slots
     scopes: dict[AttemptId, trio.CancelScope] = field(default_factory=dict)
 
-    async def work(self, nursery: trio.Nursery, letters: list[_Letter]) -> None:
+    async def work(self, nursery: trio.Nursery, letters: list[Letter]) -> None:
         """Take turns until the run has settled."""
         while True:
             await self._take_turn(nursery, letters)
@@ -268,7 +166,7 @@ class _Loop:
                 return
             letters = await self.inbox.wait_letters()
 
-    async def _take_turn(self, nursery: trio.Nursery, letters: list[_Letter]) -> None:
+    async def _take_turn(self, nursery: trio.Nursery, letters: list[Letter]) -> None:
         # No await before all is decided: an attempt that ends meanwhile either has its letter
         # among these, and its outcome counts, or finds its stop in the state, and the stop counts.
         # Nor can another run take the room that was found before the slots in it are taken.
@@ -292,7 +190,7 @@ class _Loop:
         room = self.means.limiter.room(self.state.ready.providers)
         return decide(self.state, self.terms.limits, room)
 
-    def _fold(self, turn: _Turn, letter: _Letter) -> None:
+    def _fold(self, turn: _Turn, letter: Letter) -> None:
         content = letter.event
         if isinstance(content, UsageReported):
             reduce(self.state, content)  # the sink already has it
@@ -339,11 +237,11 @@ class _Loop:
             outcome = await self._carry_out(attempt, scope)
         finally:
             self.slots.give_back(attempt)
-        self.inbox.post(_Letter(AttemptSettled(attempt, outcome)))
+        self.inbox.post(Letter(AttemptSettled(attempt, outcome)))
 
     async def _carry_out(self, attempt: AttemptId, scope: trio.CancelScope) -> AttemptOutcome:
         """Have one attempt done, and close it when it is stopped or out of time."""
-        reporter = _Reporter(self.inbox, self.means.sink)
+        reporter = LoopReporter(self.inbox, self.means.sink)
         outcome: AttemptOutcome | None = None
         with scope:
             outcome = await self.means.executor.run(attempt, reporter)
@@ -357,7 +255,7 @@ class _Loop:
             outcome = await self._close(attempt, reporter)
         return outcome
 
-    async def _close(self, attempt: AttemptId, reporter: _Reporter) -> AttemptOutcome:
+    async def _close(self, attempt: AttemptId, reporter: Reporter) -> AttemptOutcome:
         """Have a stopped attempt closed, for the reason that was recorded first."""
         stop = self.state.stop_of(attempt)
         assert stop is not None

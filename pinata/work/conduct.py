@@ -20,7 +20,8 @@ from engine.core.recovery import LOST_REASON, Lost, Recovery, recover
 from engine.core.repair import feedbacks, settled_ms
 from engine.core.view import RunView
 from engine.eventlog import open_event_log
-from engine.scheduler import Continuation, Inbox, Means, Terms, run_graph
+from engine.inbox import Inbox
+from engine.scheduler import Continuation, Means, Terms, run_graph
 from engine.store import RunFolder
 from engine.system import locks, strays
 from engine.system.ledger import keep_ledger, read_ledger

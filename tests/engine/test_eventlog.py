@@ -33,9 +33,10 @@ from engine.core.outcome import AttemptOutcome, Status
 from engine.core.spec import Limits, Mode
 from engine.core.view import RunView
 from engine.eventlog import EventLog, LogWriteError, open_event_log, replay
+from engine.inbox import Inbox
 from engine.ports import Reporter
 from engine.records.event import Logged, encode_event
-from engine.scheduler import Inbox, Means, Terms, run_graph
+from engine.scheduler import Means, Terms, run_graph
 from engine.system import faults
 from tests.support.clock import FakeClock, LoopClock
 from tests.support.executors import SUCCESS, ScriptedExecutor

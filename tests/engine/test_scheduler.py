@@ -34,8 +34,9 @@ from engine.core.recovery import LOST_REASON, opening_events, recover
 from engine.core.repair import RepairRules, repair_events
 from engine.core.spec import Kind, Limits
 from engine.core.state import RunState
+from engine.inbox import Inbox
 from engine.ports import EventSink, Executor, Reporter
-from engine.scheduler import Continuation, Inbox, Means, Terms, run_graph
+from engine.scheduler import Continuation, Means, Terms, run_graph
 from tests.support.clock import LoopClock
 from tests.support.executors import (
     SUCCESS,

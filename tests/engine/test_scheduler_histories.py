@@ -15,7 +15,8 @@ from engine.core.outcome import AttemptOutcome, Status
 from engine.core.reduce import reduce
 from engine.core.spec import Limits
 from engine.core.state import RunState
-from engine.scheduler import Inbox, Means, Terms, run_graph
+from engine.inbox import Inbox
+from engine.scheduler import Means, Terms, run_graph
 from tests.support.clock import LoopClock
 from tests.support.executors import Behaviour, ScriptedExecutor, fails, hangs, succeeds, takes
 from tests.support.graphs import graph_of

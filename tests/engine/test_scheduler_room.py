@@ -14,8 +14,9 @@ from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status
 from engine.core.spec import Limits
 from engine.core.state import RunState
+from engine.inbox import Inbox
 from engine.ports import Reporter
-from engine.scheduler import Inbox, Means, Terms, run_graph
+from engine.scheduler import Means, Terms, run_graph
 from tests.support.clock import LoopClock
 from tests.support.executors import ScriptedExecutor, hangs, takes
 from tests.support.graphs import graph_of

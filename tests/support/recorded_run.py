@@ -17,8 +17,9 @@ from engine.core.recovery import recover
 from engine.core.spec import Limits, Mode
 from engine.core.state import RunState
 from engine.eventlog import open_event_log, replay
+from engine.inbox import Inbox
 from engine.ports import Reporter
-from engine.scheduler import Continuation, Inbox, Means, Terms, run_graph
+from engine.scheduler import Continuation, Means, Terms, run_graph
 from engine.store import RunFolder
 from engine.system import faults
 from engine.system.clock import SystemClock
