@@ -1,12 +1,14 @@
 """JSON schemas as models read them: without what costs tokens and teaches nothing."""
 
 from collections.abc import Mapping
+from functools import cache
 
 from engine.records.request import Request
 
 
+@cache
 def describe(request: type[Request]) -> Mapping[str, object]:
-    """Return the JSON schema of `request` as a tool declaration shows it.
+    """Return the JSON schema of `request` as a tool declaration shows it; made once.
 
     Titles, references and the `null` of optional fields are left out: they cost tokens in every
     request and invite models to send `null`.

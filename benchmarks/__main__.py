@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 import pinata
-from benchmarks import apply, git, lag, machine, process, repository, scheduler, start
+from benchmarks import agents, apply, git, lag, machine, process, repository, scheduler, start
 from benchmarks.figure import Figure
 
 _MODULES = {
@@ -17,6 +17,7 @@ _MODULES = {
     "scheduler": scheduler,
     "machine": machine,
     "process": process,
+    "agents": agents,
     "repository": repository,
     "apply": apply,
     "git": git,
