@@ -23,6 +23,8 @@ settings.load_profile("few")
 # Variables that reach into Git or pinata from whoever runs the tests, which may be an agent: the
 # tests run as checks of a run too.
 _DROPPED = ("GIT_", "PINATA_", "PI_", "HERDR_", "XDG_")
+# Servers of tests are on this machine, where no proxy finds them.
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +39,7 @@ def hermetic_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hermetic_environment(hermetic_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the user's, the system's and the caller's settings from Git and from pinata."""
     for name in list(os.environ):
-        if name.startswith(_DROPPED):
+        if name.startswith(_DROPPED) or name.lower() in _PROXIES:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(hermetic_home))
     for name in ("CONFIG", "CACHE", "DATA", "STATE"):

@@ -1,5 +1,7 @@
 import json
 import logging
+import sys
+from pathlib import Path
 
 import pytest
 import trio
@@ -15,6 +17,7 @@ from agents.models.port import (
     Usage,
     UserMessage,
 )
+from engine.system.process import run
 from tests.support.model_dialects import Refusal
 from tests.support.model_server import (
     After,
@@ -24,7 +27,9 @@ from tests.support.model_server import (
     open_model_server,
 )
 from tests.support.models import KEY, Setting, answer_of, open_openai_model
+from tests.support.programs import spec
 
+ROOT = Path(__file__).resolve().parents[3]
 HEADER_KEY = "hk-planted-90c1"
 DONE = b"data: [DONE]\n\n"
 
@@ -58,6 +63,32 @@ async def test_a_request_shows_the_key_and_nothing_of_the_environment(
     assert not [
         word for word in ("sk-of", "sk-other", "org-1", "proj-1", "x-other") if word in said
     ]
+
+
+@pytest.mark.slow
+async def test_the_library_is_not_loaded_before_a_client_is_opened() -> None:
+    loaded = "{'openai', 'httpx2', 'agents.models.openai_client'} & set(sys.modules)"
+    code = f"import sys, agents.models.openai; print({loaded})"
+    exit_ = await run(spec((sys.executable, "-c", code), cwd=ROOT))
+    assert exit_.stdout.decode().strip() == "set()"
+
+
+async def test_a_model_says_what_it_is() -> None:
+    async with (
+        open_model_server(one_after_another()) as server,
+        open_openai_model(server) as model,
+    ):
+        assert (model.provider, model.id, model.context_tokens) == ("loop", "m1", 32_000)
+
+
+async def test_an_answer_may_trickle_in_byte_by_byte() -> None:
+    stream = chunk(content="hä") + chunk(content="llo") + chunk("stop") + DONE
+    trickle = RawAnswer([stream[place : place + 1] for place in range(len(stream))])
+    async with (
+        open_model_server(one_after_another(trickle)) as server,
+        open_openai_model(server) as model,
+    ):
+        assert (await answer_of(model))[0] == TextPiece("hällo")
 
 
 async def test_a_server_that_wants_no_key_can_be_asked() -> None:
