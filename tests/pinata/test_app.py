@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Project:
 
 
 async def test_unknown_tool_is_refused_naming_the_tools(project: Project) -> None:
-    with pytest.raises(UsageError, match="the tools are pinata_run, pinata_status"):
+    with pytest.raises(UsageError, match="the tools are pinata_run, "):
         await project.call("pinata_fly", {})
     with pytest.raises(UsageError, match="unknown tool 'resume'"):
         await project.call("resume", {"run": "ab"})
@@ -50,6 +50,11 @@ def loaded_by(project: Project, *arguments: str) -> set[str]:
         check=True,
     )
     return set(done.stdout.splitlines())
+
+
+@pytest.mark.slow
+def test_agents_are_told_without_the_graph_library_and_libgit2(project: Project) -> None:
+    assert loaded_by(project, "agents") & HEAVY == {"yaml"}
 
 
 @pytest.mark.slow
