@@ -108,7 +108,7 @@ def find_cut(messages: Sequence[Message], kept_tokens: int) -> int | None:
             break
         cut = place
     # A cut right behind the first message, or behind an older summary alone, would gain nothing.
-    return cut if cut > 2 else None  # noqa: PLR2004
+    return cut if cut > 2 else None  # noqa: PLR2004 (said above)
 
 
 def summary_request(messages: Sequence[Message], room: Room) -> UserMessage:
