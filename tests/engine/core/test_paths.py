@@ -40,7 +40,19 @@ def test_what_is_no_path_inside_a_repository_is_told_why(text: str, fault: str) 
 
 @pytest.mark.parametrize(
     "text",
-    ["src", "src/[id].tsx", ".gitignore", "a.git/b", "...", "a b", "ab:c", "*", "é", "x" * 4_096],
+    [
+        "src",
+        "src/[id].tsx",
+        ".gitignore",
+        "a.git/b",
+        "...",
+        "..name",
+        "a b",
+        "ab:c",
+        "*",
+        "é",
+        "x" * 4_096,
+    ],
 )
 def test_literal_relative_paths_are_safe(text: str) -> None:
     assert path_fault(text) is None
