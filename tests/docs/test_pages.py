@@ -57,6 +57,7 @@ def test_every_command_that_is_described_exists() -> None:
         "run",
         "status",
         "logs",
+        "agents",
         "integrate",
         "rollback",
         "resume",
