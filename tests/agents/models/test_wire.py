@@ -59,7 +59,7 @@ class Stream:
 
 
 @pytest.mark.parametrize("breaks", [False, True])
-async def test_a_stream_is_closed_and_brought_to_its_end_also_when_cancelled(breaks: bool) -> None:  # noqa: FBT001 - a case
+async def test_a_stream_is_closed_and_brought_to_its_end_also_when_cancelled(breaks: bool) -> None:  # noqa: FBT001 - a case of the table
     stream = Stream(breaks=breaks)
     with trio.CancelScope() as scope:
         scope.cancel()
