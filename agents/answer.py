@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from agents.models.arguments import MAX_CALLS
+from agents.models.characters import whole_characters
 from agents.models.port import (
     AnswerEnded,
     AnswerFailed,
@@ -17,12 +19,10 @@ from agents.models.port import (
     ToolCall,
     Trouble,
 )
-from agents.tidy import TextCollector, tidy_call, whole_characters
+from agents.tidy import TextCollector, tidy_call
 from engine.core.events import TextDelta, ThinkingDelta, Trace
 from engine.core.ids import AttemptId
 
-# As many as any budget allows; one more than that is enough to trip it.
-MAX_CALLS = 10_000
 MAX_ERROR_CHARS = 2_000
 _UNENDED = AnswerFailed(Trouble.DISCONNECT, "the answer stopped without an end")
 

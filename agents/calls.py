@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from agents.budget import Budget, BudgetKind
 from agents.filetools.tool import ToolAnswer
+from agents.models.characters import whole_characters
 from agents.models.port import ToolCall
 from agents.steering import Steers
 from agents.submission import SUBMIT_RESULT, Submission, SubmissionRules, check_submission
-from agents.tidy import summarize_call, tidy_call, whole_characters
+from agents.tidy import summarize_call, tidy_call
 from agents.toolbox import CallsExhaustedError, Toolbox
 from engine.core.events import ToolEnded, ToolStarted, Trace
 from engine.core.ids import AttemptId

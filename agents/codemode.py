@@ -17,11 +17,11 @@ from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT, keep_last, with_note
 from agents.filetools.arguments import ArgumentsError, Text, decode_arguments
 from agents.filetools.tool import ToolAnswer
 from agents.loadout import CEILINGS, CODEMODE
+from agents.models.characters import whole_characters
 from agents.models.port import ToolDeclaration
 from agents.sandbox import SandboxError, ScriptCall, ScriptDone, ScriptFailed
 from agents.schema import describe
 from agents.submission import SUBMIT_RESULT
-from agents.tidy import whole_characters
 from agents.toolbox import CallsExhaustedError, NestedCall, ScriptTool
 from engine.records.request import Request
 from engine.system.identity import identify

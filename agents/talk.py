@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from agents.compaction import guess_prompt_tokens, guess_tokens, measured_tokens, summary_message
 from agents.filetools.tool import ToolAnswer
+from agents.models.characters import whole_characters
 from agents.models.port import (
     AnswerEnded,
     AnswerFailed,
@@ -18,7 +19,6 @@ from agents.models.port import (
     UserMessage,
 )
 from agents.session import SessionFile
-from agents.tidy import whole_characters
 
 
 @dataclass(slots=True)

@@ -8,11 +8,12 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from agents.models.arguments import MAX_ARGUMENTS_CHARS
+from agents.models.characters import whole_characters
 from agents.models.port import ToolCall
 from agents.transcript import escape
 
 MAX_TEXT_CHARS = 1_000_000
-MAX_ARGUMENTS_CHARS = 8_000_000
 _PIECE_CHARS = 16_384
 _SUMMARY_CHARS = 120
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
@@ -42,11 +43,6 @@ class TextCollector:
     def text(self) -> str:
         """All that was kept, and a mark when something was not."""
         return "".join(self._parts) + (_CUT_MARK if self._is_cut else "")
-
-
-def whole_characters(text: str) -> str:
-    """Return `text` with halves of surrogate pairs, which no file can hold, replaced."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def tidy_call(call: ToolCall, taken: Collection[str], number: int) -> ToolCall:

@@ -5,17 +5,20 @@ what went wrong is a value at the end of the answer.
 """
 
 import importlib
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 import trio
 
-from agents.models.anthropic_answer import AnswerReader, ReportedError
+from agents.models.anthropic_answer import AnswerReader, ReportedError, ShapeError
 from agents.models.anthropic_request import build_request
 from agents.models.catalog import ModelInfo
 from agents.models.endpoint import Endpoint
+from agents.models.events import EventDecoder
 from agents.models.port import (
     AnswerEnded,
     AnswerFailed,
@@ -27,15 +30,18 @@ from agents.models.port import (
 )
 from agents.models.price import Pricer
 from agents.models.trouble import classify, tidy_message
-from agents.models.wire import finish_stream
+from agents.models.wire import WireError, finish_stream
 from engine.core.spec import Thinking
 from engine.system.clock import Clock
 
 if TYPE_CHECKING:
     from agents.models.anthropic_client import AnthropicClient
+    from agents.models.http_client import ByteStream
 
 _CLOSE_TIMEOUT_S = 1.0
+# A complete answer has nothing to follow but the end of its body, which need not come.
 _TAIL_TIMEOUT_S = 1.0
+_EVENT_STREAM = "text/event-stream"
 
 
 @asynccontextmanager
@@ -132,18 +138,19 @@ class AnthropicModel:
     ) -> AsyncGenerator[object, None]:
         """Yield the events as they come; `reader` is given each before it is asked for the next."""
         stream = await self._client.open_stream(body)
+        decoder = EventDecoder()
+        is_silent = True
         try:
-            while not reader.is_complete:
-                event = await anext(stream, None)
-                if event is None:
-                    return
-                yield event
-            # The rest of the body is read, so that the connection can be used again.
-            with trio.move_on_after(_TAIL_TIMEOUT_S):
-                while await anext(stream, None) is not None:
-                    pass
+            while (part := await _next_part(stream, reader)) is not None:
+                for data in decoder.feed(part):
+                    is_silent = False
+                    # What follows the end is read all the same: the connection is used again.
+                    if not reader.is_complete:
+                        yield _decoded(data)
         finally:
             await finish_stream(stream)
+        if is_silent and not stream.kind.startswith(_EVENT_STREAM):
+            raise WireError(f"the server answered with {stream.kind} and not with events")
 
     def _end(self, reader: AnswerReader) -> AnswerEnded | AnswerFailed:
         if not reader.is_complete:
@@ -154,3 +161,17 @@ class AnthropicModel:
 
     def _priced(self, usage: Usage) -> Usage:
         return replace(usage, cost_usd=self._price(usage))
+
+
+async def _next_part(stream: "ByteStream", reader: AnswerReader) -> bytes | None:
+    """Return the next part; None after the last one, or when an answer that is over stalls."""
+    with trio.move_on_after(_TAIL_TIMEOUT_S if reader.is_complete else inf):
+        return await anext(stream, None)
+    return None
+
+
+def _decoded(data: bytes) -> object:
+    try:
+        return json.loads(data.decode(errors="replace"))
+    except (ValueError, RecursionError) as error:
+        raise ShapeError("an event that is not JSON") from error

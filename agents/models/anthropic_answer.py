@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agents.models.arguments import read_call
+from agents.models.arguments import LONG_ARGUMENTS, MAX_ARGUMENTS_CHARS, read_call
 from agents.models.port import (
     AnswerPiece,
     CallReady,
@@ -16,6 +16,7 @@ from agents.models.port import (
     TextPiece,
     ThinkingPiece,
     ThoughtEnded,
+    ToolCall,
     Usage,
 )
 
@@ -58,6 +59,7 @@ class _Open:
         id: of a tool call.
         name: of the tool.
         parts: of its arguments, as JSON text.
+        is_too_long: whether there were more of them than an answer may have.
         signature: of a thought, or the content of a redacted one.
     """
 
@@ -66,6 +68,7 @@ class _Open:
     name: str = ""
     parts: list[str] = field(default_factory=list)
     signature: str = ""
+    is_too_long: bool = False
 
 
 class AnswerReader:
@@ -76,6 +79,7 @@ class AnswerReader:
         self._counts: dict[str, int] = {}
         self._reason: str | None = None
         self._is_complete = False
+        self._room_chars = MAX_ARGUMENTS_CHARS
 
     @property
     def is_complete(self) -> bool:
@@ -135,7 +139,7 @@ class AnswerReader:
         kind = _text(block, "type")
         opened = _Open(kind, _text(block, "id"), _text(block, "name"))
         if kind == "tool_use" and isinstance(given := _member(block, "input"), dict) and given:
-            opened.parts.append(json.dumps(given))
+            self._add_arguments(opened, json.dumps(given))
         if kind == "redacted_thinking":
             opened.signature = _text(block, "data")
         if kind == "thinking":
@@ -155,17 +159,25 @@ class AnswerReader:
             case "signature_delta":
                 opened.signature += _text(delta, "signature")
             case "input_json_delta":
-                opened.parts.append(_text(delta, "partial_json"))
+                self._add_arguments(opened, _text(delta, "partial_json"))
 
     def _end(self, index: object) -> Iterator[AnswerPiece]:
         opened = self._open.pop(_hashable(index), None)
         match opened:
+            case _Open(kind="tool_use", is_too_long=True):
+                yield CallReady(ToolCall(opened.id, opened.name, {}, LONG_ARGUMENTS))
             case _Open(kind="tool_use"):
                 yield CallReady(read_call(opened.id, opened.name, "".join(opened.parts)))
             case _Open(kind="thinking"):
                 yield ThoughtEnded(opened.signature)
             case _Open(kind="redacted_thinking"):
                 yield ThoughtEnded(opened.signature, is_redacted=True)
+
+    def _add_arguments(self, opened: _Open, text: str) -> None:
+        opened.is_too_long = opened.is_too_long or len(text) > self._room_chars
+        if not opened.is_too_long:
+            self._room_chars -= len(text)
+            opened.parts.append(text)
 
     def _count(self, usage: object) -> None:
         """Take the newest counts; each is of the whole answer so far."""

@@ -4,9 +4,8 @@ Importing this module takes as long as many a program, so `agents.models.anthrop
 thread.
 """
 
-import codecs
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from typing import cast
 
 import httpx2
 from anthropic import (
@@ -16,44 +15,15 @@ from anthropic import (
     AsyncAnthropic,
     AsyncStream,
 )
-from anthropic._streaming import ServerSentEvent, SSEDecoder
 
 from agents.models.anthropic_answer import ShapeError
 from agents.models.endpoint import Endpoint
-from agents.models.http_client import open_http
+from agents.models.http_client import ByteStream, open_http
 from agents.models.port import AnswerFailed, Trouble
 from agents.models.trouble import classify, read_retry_after
 from agents.models.wire import WireError
 
 _PATH = "/v1/messages"
-_NOTHING = frozenset({"ping", None})
-
-
-class EventStream:
-    """The events of an answer, each as plain JSON.
-
-    The library's stream is not asked for them: an error that it raises leaves generators behind it
-    half way, where nobody can end them.
-    """
-
-    def __init__(self, stream: AsyncStream[object]) -> None:
-        self._stream = stream
-        self._events = SSEDecoder().aiter_bytes(_WholeText(stream.response.aiter_bytes()))
-
-    async def __anext__(self) -> object:
-        """Return the next event that says something.
-
-        Raises:
-            ShapeError: it is not a JSON object.
-        """
-        while True:
-            event: ServerSentEvent = await anext(self._events)
-            if event.event not in _NOTHING and event.data:
-                return _decoded(event.data)
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._stream.close()
 
 
 class AnthropicClient:
@@ -78,17 +48,20 @@ class AnthropicClient:
         headers = {name: value.reveal() for name, value in endpoint.headers.items()}
         self._library._custom_headers = headers  # noqa: SLF001
 
-    async def open_stream(self, body: Mapping[str, object]) -> EventStream:
-        """Send a request and return its answer."""
-        return EventStream(
-            await self._library.post(
-                _PATH,
-                cast_to=object,
-                body=body,
-                stream=True,
-                stream_cls=AsyncStream[object],
-            )
+    async def open_stream(self, body: Mapping[str, object]) -> ByteStream:
+        """Send a request and return its answer as it comes over the wire.
+
+        The library's own stream leaves its generators half way when an error is among the events,
+        and guesses at wrong shapes, so it only sends the request and sees to its errors.
+        """
+        response = await self._library.post(
+            _PATH,
+            cast_to=httpx2.Response,
+            body=body,
+            stream=True,
+            stream_cls=AsyncStream[object],
         )
+        return ByteStream(cast("httpx2.Response", response))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -120,27 +93,3 @@ class AnthropicClient:
                 return AnswerFailed(Trouble.MALFORMED, said)
             case _:
                 return AnswerFailed(Trouble.MALFORMED, str(error))
-
-
-class _WholeText:
-    """Passes bytes on as valid UTF-8, whatever a server sends, as event streams are to be read."""
-
-    def __init__(self, parts: AsyncIterator[bytes]) -> None:
-        self._parts = parts
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def __aiter__(self) -> "_WholeText":
-        return self
-
-    async def __anext__(self) -> bytes:
-        return self._decoder.decode(await anext(self._parts)).encode()
-
-
-def _decoded(data: str) -> object:
-    try:
-        event = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ShapeError("an event that is not JSON") from error
-    if not isinstance(event, dict):
-        raise ShapeError("an event that is no JSON object")
-    return event

@@ -4,15 +4,18 @@ Source: Anthropic's API reference, "Messages", "Extended thinking", "Adaptive th
 caching".
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 from agents.models.catalog import DEFAULT_OUTPUT_TOKENS, ModelInfo
+from agents.models.characters import whole_characters
 from agents.models.port import (
     AssistantMessage,
     Message,
     Thought,
+    ToolCall,
     ToolDeclaration,
     ToolMessage,
     UserMessage,
@@ -73,7 +76,7 @@ def build_request(
         **_thinking(info, thinking, version, limit),
     }
     if system.strip():
-        body["system"] = [{"type": "text", "text": system, **_CACHED}]
+        body["system"] = [{"type": "text", "text": whole_characters(system), **_CACHED}]
     if tools:
         declared = [_tool(each) for each in tools]
         body["tools"] = [*declared[:-1], {**declared[-1], **_CACHED}]
@@ -151,7 +154,7 @@ def _blocks(message: Message) -> Iterator[Block]:
             yield {
                 "type": "tool_result",
                 "tool_use_id": message.call,
-                "content": message.text if message.text.strip() else _NO_OUTPUT,
+                "content": whole_characters(message.text) if message.text.strip() else _NO_OUTPUT,
                 "is_error": message.is_error,
             }
         case AssistantMessage():
@@ -169,7 +172,12 @@ def _assistant(message: AssistantMessage) -> Iterator[Block]:
         yield from _thought(thought)
     yield from said
     for call in message.calls:
-        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)}
+
+
+def _input(call: ToolCall) -> object:
+    """Return the arguments with only such text as can be sent."""
+    return json.loads(whole_characters(json.dumps(call.arguments, ensure_ascii=False)))
 
 
 def _thought(thought: Thought) -> Iterator[Block]:
@@ -177,13 +185,17 @@ def _thought(thought: Thought) -> Iterator[Block]:
     if thought.is_redacted:
         yield {"type": "redacted_thinking", "data": thought.signature}
     elif thought.signature:
-        yield {"type": "thinking", "thinking": thought.text, "signature": thought.signature}
+        yield {
+            "type": "thinking",
+            "thinking": whole_characters(thought.text),
+            "signature": thought.signature,
+        }
 
 
 def _text(text: str) -> Iterator[Block]:
     """Yield the text as a block; blank ones are refused by the API."""
     if text.strip():
-        yield {"type": "text", "text": text}
+        yield {"type": "text", "text": whole_characters(text)}
 
 
 def _tool(tool: ToolDeclaration) -> Block:

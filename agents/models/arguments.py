@@ -5,6 +5,13 @@ from typing import NoReturn
 
 from agents.models.port import ToolCall
 
+# As many as any budget allows; one more than that is enough to trip it.
+MAX_CALLS = 10_000
+# Of all calls of an answer together.
+MAX_ARGUMENTS_CHARS = 8_000_000
+LONG_ARGUMENTS = (
+    f"the arguments are longer than {MAX_ARGUMENTS_CHARS:,} characters; send less at once"
+)
 _REMEDY = "call the tool again with all its arguments as one JSON object"
 
 

@@ -14,6 +14,27 @@ CONNECT_TIMEOUT_S = 30.0
 _MAX_IDLE_CONNECTIONS = 16
 
 
+class ByteStream:
+    """The body of an answer, in parts of any size."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+        self._parts = response.aiter_raw()
+
+    @property
+    def kind(self) -> str:
+        """What the server says that it is."""
+        return self._response.headers.get("content-type", "no content type")
+
+    async def __anext__(self) -> bytes:
+        """Return the next part."""
+        return await anext(self._parts)
+
+    async def close(self) -> None:
+        """Close its connection."""
+        await self._response.aclose()
+
+
 class _MeteredStream(httpx2.AsyncByteStream):
     """Passes on what another stream gives, as long as it is within bounds and not closed."""
 

@@ -22,7 +22,8 @@ from engine.core.spec import Thinking
 from engine.system.clock import Clock
 
 if TYPE_CHECKING:
-    from agents.models.openai_client import ByteStream, OpenAiClient
+    from agents.models.http_client import ByteStream
+    from agents.models.openai_client import OpenAiClient
 
 # An answer is complete when the server says why it stopped; it may say more, and need not.
 _TAIL_TIMEOUT_S = 2.0

@@ -8,8 +8,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from agents.answer import MAX_CALLS
-from agents.models.arguments import read_call
+from agents.models.arguments import (
+    LONG_ARGUMENTS,
+    MAX_ARGUMENTS_CHARS,
+    MAX_CALLS,
+    read_call,
+)
 from agents.models.openai_request import THOUGHT_FIELDS
 from agents.models.port import (
     AnswerEnded,
@@ -26,14 +30,12 @@ from agents.models.port import (
 )
 from agents.models.price import Pricer
 from agents.models.wire import WireError
-from agents.tidy import MAX_ARGUMENTS_CHARS
 
 _MAX_TOKENS = 10**12
 _CUT_CALL = (
     "the answer reached its length limit inside this call, so it was not carried out; do less in"
     " one call"
 )
-_LONG_CALL = f"the arguments are longer than {MAX_ARGUMENTS_CHARS:,} characters; send less at once"
 
 
 class MalformedChunkError(WireError):
@@ -211,7 +213,7 @@ class AnswerReader:
 
 def _tool_call(call: _Call, *, is_cut: bool) -> ToolCall:
     if is_cut or call.is_too_long:
-        return ToolCall(call.id, call.name, {}, _CUT_CALL if is_cut else _LONG_CALL)
+        return ToolCall(call.id, call.name, {}, _CUT_CALL if is_cut else LONG_ARGUMENTS)
     return read_call(call.id, call.name, "".join(call.parts))
 
 

@@ -17,7 +17,7 @@ from openai import (
 )
 
 from agents.models.endpoint import Endpoint
-from agents.models.http_client import open_http
+from agents.models.http_client import ByteStream, open_http
 from agents.models.port import AnswerFailed, Trouble
 from agents.models.trouble import classify, read_retry_after
 from agents.models.wire import WireError
@@ -49,7 +49,7 @@ class OpenAiClient:
         headers = {name: value.reveal() for name, value in endpoint.headers.items()}
         self._library._custom_headers = headers  # noqa: SLF001 - else OPENAI_CUSTOM_HEADERS is in it
 
-    async def open_stream(self, body: Mapping[str, object]) -> "ByteStream":
+    async def open_stream(self, body: Mapping[str, object]) -> ByteStream:
         """Send a request and return its answer as it comes over the wire.
 
         The library's own stream leaves its generators half way when an answer is done, and guesses
@@ -83,33 +83,10 @@ class OpenAiClient:
             case APIConnectionError():
                 cause = f" {error.__cause__}" if error.__cause__ else ""
                 return AnswerFailed(Trouble.DISCONNECT, error.message + cause)
-            case APIError():
-                return AnswerFailed(classify(None, error.code, _words(error)), _words(error))
             case httpx2.HTTPError():
                 return AnswerFailed(Trouble.DISCONNECT, str(error))
             case _:
                 return AnswerFailed(Trouble.MALFORMED, str(error))
-
-
-class ByteStream:
-    """The body of an answer, in parts of any size."""
-
-    def __init__(self, response: httpx2.Response) -> None:
-        self._response = response
-        self._parts = response.aiter_raw()
-
-    @property
-    def kind(self) -> str:
-        """What the server says that it is."""
-        return self._response.headers.get("content-type", "no content type")
-
-    async def __anext__(self) -> bytes:
-        """Return the next part."""
-        return await anext(self._parts)
-
-    async def close(self) -> None:
-        """Close its connection."""
-        await self._response.aclose()
 
 
 def _words(error: APIError) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 from agents.models.catalog import ModelInfo
+from agents.models.characters import whole_characters
 from agents.models.port import (
     AssistantMessage,
     Message,
@@ -17,7 +18,6 @@ from agents.models.port import (
     ToolMessage,
     UserMessage,
 )
-from agents.tidy import whole_characters
 from engine.core.spec import Thinking
 
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")

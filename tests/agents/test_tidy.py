@@ -1,8 +1,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from agents.models.characters import whole_characters
 from agents.models.port import ToolCall
-from agents.tidy import TextCollector, summarize_call, tidy_call, whole_characters
+from agents.tidy import TextCollector, summarize_call, tidy_call
 
 
 def test_an_ordinary_call_stays_as_it_is() -> None:

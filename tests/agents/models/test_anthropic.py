@@ -246,8 +246,9 @@ async def test_an_answer_without_an_end_counts_as_a_disconnect(after: After) -> 
         raw("[1]"),
         raw({"type": "content_block_stop", "index": []}),
         RawAnswer([b"hello"], headers={"Content-Encoding": "gzip"}),
+        RawAnswer([b"<html>log in here</html>"], headers={"Content-Type": "text/html"}),
     ],
-    ids=["no json", "too deep", "null", "array", "odd block", "compressed"],
+    ids=["no json", "too deep", "null", "array", "odd block", "compressed", "a page"],
 )
 async def test_a_server_that_speaks_something_else_is_malformed(answer: RawAnswer) -> None:
     assert (await failure_of(answer)).trouble is Trouble.MALFORMED

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from agents.models.anthropic_answer import AnswerReader, ReportedError, ShapeError
+from agents.models.arguments import LONG_ARGUMENTS, MAX_ARGUMENTS_CHARS
 from agents.models.port import (
     AnswerPiece,
     CallReady,
@@ -90,6 +91,21 @@ def test_arguments_that_are_cut_off_are_the_call_s_fault() -> None:
     )
     assert isinstance(piece, CallReady)
     assert piece.call.fault is not None
+
+
+def test_more_arguments_than_an_answer_may_have_are_the_call_s_fault() -> None:
+    part = delta(0, "input_json_delta", partial_json='"' + "x" * (MAX_ARGUMENTS_CHARS // 2))
+    pieces, _ = read(
+        start(0, type="tool_use", id="c1", name="write", input={}),
+        *(part, part, part),
+        stop(0),
+        start(1, type="tool_use", id="c2", name="ls", input={}),
+        stop(1),
+    )
+    assert pieces == [
+        CallReady(ToolCall("c1", "write", {}, LONG_ARGUMENTS)),
+        CallReady(ToolCall("c2", "ls", {})),
+    ]
 
 
 def test_usage_counts_the_cache_as_input_and_takes_the_newest_numbers() -> None:

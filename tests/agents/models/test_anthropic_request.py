@@ -199,3 +199,13 @@ def test_an_answer_may_be_as_long_as_its_model_can(id_: str, tokens: int) -> Non
 def test_another_model_behind_this_api_thinks_by_budget() -> None:
     body = request(model=info("kimi-k9"), thinking=Thinking.LOW)
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 4_096}
+
+
+def test_halves_of_characters_are_replaced_wherever_they_stand() -> None:
+    half = "a\ud83d"
+    call = ToolCall("c1", "write", {"content": half, half: [half]})
+    said = (UserMessage(half), AssistantMessage(half, (call,), (Thought(half, "sig"),)))
+    body = request(*said, ToolMessage("c1", "write", half), system=half)
+    text = json.dumps(body, ensure_ascii=False)
+    assert text.encode().decode() == text
+    assert text.count("a\ufffd") == 8

@@ -2,7 +2,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from agents.answer import MAX_CALLS
+from agents.models.arguments import MAX_ARGUMENTS_CHARS, MAX_CALLS
 from agents.models.openai_answer import AnswerReader, MalformedChunkError, ReportedError
 from agents.models.port import (
     AnswerEnded,
@@ -17,7 +17,6 @@ from agents.models.port import (
     Trouble,
     Usage,
 )
-from agents.tidy import MAX_ARGUMENTS_CHARS
 
 STOP: dict[str, object] = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 ENDED = AnswerEnded(StopReason.TOOL_USE, Usage(cost_usd=None))
