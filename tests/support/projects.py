@@ -91,10 +91,12 @@ class Recorder:
     events: list[Event] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
     runs: list[RunId] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     cancel: Cancel | None = None
 
     def run_opened(self, run: OpenedRun) -> None:
         self.runs.append(run.id)
+        self.notices += run.notices
         self.cancel = run.cancel
 
     def happened(self, logged: Logged) -> None:

@@ -1,0 +1,128 @@
+"""Agents are discovered with what decides about them, and no more than was asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.core.errors import UsageError
+from pinata import app
+from pinata.work.context import Silence
+from tests.support.customs import READER, define, define_for_user, trust
+from tests.support.projects import Project
+from tests.support.repos import git_env
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.create(tmp_path, {"a.txt": "one\n"})
+
+
+async def test_list_holds_bundled_and_custom_agents_without_their_texts(project: Project) -> None:
+    define(project, "historian", READER.replace("kind", "model: acme/deep\nkind"))
+    trust(project)
+    answer = await project.call("pinata_agents", {})
+    listed = {entry["name"]: entry for entry in answer["agents"]}
+    assert list(listed) == ["builder", "historian", "reviewer", "scout"]
+    historian = listed["historian"]
+    assert historian.pop("digest").isalnum()
+    assert historian == {
+        "name": "historian",
+        "kind": "reader",
+        "description": "Looks back.",
+        "source": "project",
+        "available": True,
+        "model": "acme/deep",
+    }
+    assert set(listed["scout"]) == set(historian) - {"model"} | {"digest"}
+    assert "notices" not in answer
+
+
+async def test_one_agent_is_shown_whole(project: Project) -> None:
+    scout = await project.call("pinata_agents", {"name": "scout"})
+    assert scout == await project.call("pinata_agents", {"name": "scout"})
+    assert (scout["tools"], scout["workspace"], scout["source"]) == (
+        ["read", "grep", "find", "ls"],
+        "live checkout",
+        "preset",
+    )
+    assert scout["defaults"] == {
+        "model": None,
+        "thinking": None,
+        "backend": None,
+        "codemode": None,
+    }
+    assert scout["persona"].startswith("# Scout\n")
+    workspaces = [
+        (await project.call("pinata_agents", {"name": name}))["workspace"]
+        for name in ("builder", "reviewer")
+    ]
+    assert workspaces == ["own worktree", "reviewed target"]
+
+
+async def test_defaults_are_those_of_the_definition(project: Project) -> None:
+    settings = "model: acme/deep\nthinking: high\nbackend: process\ncodemode: false\nkind"
+    define_for_user(project, "historian", READER.replace("kind", settings))
+    historian = await project.call("pinata_agents", {"name": "historian"})
+    assert historian["defaults"] == {
+        "model": "acme/deep",
+        "thinking": "high",
+        "backend": "process",
+        "codemode": False,
+    }
+
+
+async def test_what_cannot_be_used_is_listed_with_its_reason(project: Project) -> None:
+    define_for_user(project, "digger", READER.replace("kind", "tools: [read, bash]\nkind"))
+    define_for_user(project, "torn", "nothing")
+    listed = {one["name"]: one for one in (await project.call("pinata_agents", {}))["agents"]}
+    assert listed["digger"] == await project.call("pinata_agents", {"name": "digger"})
+    assert listed["digger"]["reason"].startswith("tools: a reader may not have bash; it may have")
+    assert (listed["torn"]["kind"], listed["torn"]["available"]) == (None, False)
+    assert listed["scout"]["available"]
+
+
+async def test_what_serves_the_herd_only_is_not_listed_but_explained(project: Project) -> None:
+    define_for_user(project, "lost", "---\ndescription: d\nagents: [nobody]\n---\nx\n")
+    listed = [one["name"] for one in (await project.call("pinata_agents", {}))["agents"]]
+    assert listed == ["builder", "reviewer", "scout"]
+    with pytest.raises(UsageError) as caught:
+        await project.call("pinata_agents", {"name": "implementer"})
+    assert str(caught.value) == (
+        'name: "implementer" has no kind, so it serves the herd only; add reader, writer or '
+        "reviewer to use it in runs; use builder, reviewer or scout"
+    )
+    with pytest.raises(UsageError, match='name: "lost" agents: "nobody" is not available'):
+        await project.call("pinata_agents", {"name": "lost"})
+
+
+async def test_unknown_name_is_refused_naming_the_known(project: Project) -> None:
+    with pytest.raises(UsageError) as caught:
+        await project.call("pinata_agents", {"name": "nobody"})
+    assert str(caught.value) == (
+        'name: "nobody" is not an installed definition; use builder, reviewer or scout'
+    )
+
+
+async def test_project_that_is_not_trusted_is_ignored_until_the_caller_says(
+    project: Project,
+) -> None:
+    folder = define(project, "scout", "---\nthinking: high\n---\n").parent
+    answer = await project.call("pinata_agents", {})
+    assert answer["notices"] == [
+        (
+            f"{folder} is ignored: the project is not trusted; "
+            "pass --trust-project, or decide with /trust in Pi"
+        )
+    ]
+    context = app.build_context(project.env, project.repo.root, Silence(), project_trust=True)
+    answer = await app.call_tool(context, "pinata_agents", {"name": "scout"})
+    assert (answer["source"], answer["defaults"]["thinking"]) == ("project", "high")
+    assert answer["notices"] == ["agent scout: the project definition overlays the preset one"]
+
+
+async def test_agents_are_told_outside_of_any_repository_too(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    context = app.build_context(git_env(tmp_path / "home"), tmp_path, Silence())
+    answer = await app.call_tool(context, "pinata_agents", {})
+    assert [one["name"] for one in answer["agents"]] == ["builder", "reviewer", "scout"]
+    assert answer["notices"] == [f"no project's definitions: {tmp_path} is not in a Git repository"]
