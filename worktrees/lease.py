@@ -206,6 +206,9 @@ async def _add(repo: Repository, path: Path, commit: CommitId, locked: str) -> N
         repo,
         "-c",
         f"checkout.workers={workers}",
+        "-c",
+        # Relative ones would mark the user's repository as one that older programs cannot open.
+        "worktree.useRelativePaths=false",
         "worktree",
         "add",
         *options,

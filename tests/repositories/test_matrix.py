@@ -124,7 +124,7 @@ async def test_refused_in_one_sentence_before_anything_starts(
     before = everything(project.repo) if row.reachable else {}
     with pytest.raises(PinataError) as refused:
         await project.run(TASKS, SCRIPT)
-    assert row.says in str(refused.value)
+    assert re.search(row.says, str(refused.value))
     assert (everything(project.repo) if row.reachable else {}) == before
     assert project.recorder.runs == []
     assert not list((project.folder / "state").rglob("*"))

@@ -394,7 +394,7 @@ class Refused:
     """A repository that no builder starts from.
 
     Attributes:
-        says: part of the sentence.
+        says: a pattern for part of the sentence.
         reachable: whether every path in it can be named to the system.
     """
 
@@ -573,9 +573,13 @@ NOTICED: dict[str, Noticed] = {
 REFUSED: dict[str, Refused] = {
     "failing-filter": Refused(failing_filter, "clean filter 'broken' failed"),
     "other-object-ids": Refused(other_object_ids, "only sha1 is supported"),
-    "other-ref-format": Refused(extension("refStorage", "reftable"), "cannot read the repository"),
-    "relative-worktrees": Refused(
-        extension("relativeWorktrees", "true"), "cannot read the repository"
+    # A Git that does not know the format fails; one that does leaves the refusal to pinata.
+    "other-ref-format": Refused(
+        extension("refStorage", "reftable"),
+        "cannot read the repository|keeps its refs in another format than files",
+    ),
+    "unknown-extension": Refused(
+        extension("inventedTomorrow", "true"), "cannot read the repository"
     ),
     "bare": Refused(bare, "has no working tree"),
     "unborn": Refused(unborn, "has no commit yet"),

@@ -75,6 +75,17 @@ async def test_a_worktree_is_detached_locked_private_and_whole(
     await remove(shop, "fix")
 
 
+async def test_the_settings_of_the_repository_stay_whatever_form_of_paths_the_user_likes(
+    repo: RepoBuilder, state: Path
+) -> None:
+    # Since version 2.48 Git would put relative paths, and an extension, into the repository.
+    repo.git("config", "worktree.useRelativePaths", "true")
+    before = (repo.root / ".git" / "config").read_bytes()
+    shop = await open_workshop(repo, state)
+    await shop.worktree("fix")
+    assert (repo.root / ".git" / "config").read_bytes() == before
+
+
 async def test_hooks_do_not_run(repo: RepoBuilder, state: Path, tmp_path: Path) -> None:
     shop = await open_workshop(repo, state)
     trace = tmp_path / "trace"
