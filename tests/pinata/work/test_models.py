@@ -21,8 +21,10 @@ from pinata.work.models import (
     NoPriceError,
     choose_models,
 )
+from tests.support import projects
 from tests.support.clock import FakeClock
 from tests.support.jobs import accepted, job, scout
+from tests.support.projects import Project, reports, statuses
 
 DEFINITIONS = load_roster().definitions
 LOOK = TaskId("look")
@@ -161,3 +163,25 @@ async def test_a_backend_that_is_not_there_is_refused(folder: Path) -> None:
     with pytest.raises(NoBackendError):
         async with chosen(folder, backend="process"):
             pass
+
+
+async def test_a_run_records_the_fallback_that_it_uses(tmp_path: Path) -> None:
+    project = Project.create(tmp_path, {"a.txt": "one\n"})
+    job = project.job([projects.scout("look")], {"look": [reports()]})
+    models = job["config"]["models"]
+    job["config"]["fallbacks"] = {"scout": [models["default"]]}
+    models["scout"] = model("openai", "gpt-5")
+    answer = await project.call("pinata_run", job)
+    assert statuses(answer) == {"look": "succeeded"}
+    (notice,) = [one for one in answer["notices"] if "passed over" in one]
+    assert notice.startswith("task look: uses scripted/")
+    assert "passed over: openai/gpt-5: no key: " in notice
+
+
+async def test_a_run_without_a_reachable_model_leaves_nothing_behind(tmp_path: Path) -> None:
+    project = Project.create(tmp_path, {"a.txt": "one\n"})
+    job = project.job([projects.scout("look")], {})
+    job["config"]["models"] = {"default": model("openai", "gpt-5")}
+    with pytest.raises(NoModelError, match=r"^task look: no model: openai/gpt-5: no key: "):
+        await project.call("pinata_run", job)
+    assert project.runs == []
