@@ -44,9 +44,8 @@ class AnthropicClient:
             http_client=open_http(),
             open_telemetry=False,
         )
-        # The public way adds what ANTHROPIC_CUSTOM_HEADERS holds, which is for other programs.
         headers = {name: value.reveal() for name, value in endpoint.headers.items()}
-        self._library._custom_headers = headers  # noqa: SLF001
+        self._library._custom_headers = headers  # noqa: SLF001 - else the environment adds to them
 
     async def open_stream(self, body: Mapping[str, object]) -> ByteStream:
         """Send a request and return its answer as it comes over the wire.

@@ -3,13 +3,15 @@
 The lists come with the `genai-prices` library and are as old as it; nothing is fetched.
 """
 
-import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from agents.models.catalog import KNOWN, ModelInfo
 from agents.models.port import Usage
 from agents.models.price import Pricer
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +34,21 @@ def look_up(info: ModelInfo) -> Listing:
     """
     if info.price is not None:
         return Listing(info.price.of, info.context_tokens)
-    library = importlib.import_module("genai_prices")
-    # Under a name of its own a provider is recognised by its address; a local server is unknown.
-    is_known = info.provider in KNOWN
-    where = {"provider_id": info.provider} if is_known else {"provider_api_url": info.base_url}
+    import genai_prices  # noqa: PLC0415 - half a second, paid where nobody stated a price
 
-    def calculate(usage: Usage) -> Any:  # noqa: ANN401 - the library is loaded too late for a type
+    def calculate(usage: Usage) -> "PriceCalculation":
         cached = usage.cache_read_tokens + usage.cache_write_tokens
-        counted = library.Usage(
+        counted = genai_prices.Usage(
             # A server may count wrong, which the library takes for a mistake of ours.
             input_tokens=max(usage.input_tokens, cached),
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
         )
-        return library.calc_price(counted, info.id, **where)
+        # Under a name of its own a provider is known by its address; a local server is not.
+        if info.provider in KNOWN:
+            return genai_prices.calc_price(counted, info.id, provider_id=info.provider)
+        return genai_prices.calc_price(counted, info.id, provider_api_url=info.base_url)
 
     def price(usage: Usage) -> float:
         return float(calculate(usage).total_price)
