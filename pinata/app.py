@@ -179,3 +179,20 @@ async def read_conversation(
     except FileNotFoundError as error:
         which = f"attempt {attempt}" if attempt is not None else "the task"
         raise UsageError(f"there is no conversation of {which}: no agent has started") from error
+
+
+async def verify_evidence(
+    context: Context, *, name: str, expected: str | None, commit: str | None, run_checks: bool
+) -> Answer:
+    """Hold a commit, or the checkout, against evidence; see `EvidenceSpec` for the arguments.
+
+    Raises:
+        PinataError: the evidence or the commit is not here, or is not the expected one.
+    """
+    refuse_agents(context.environment)
+    from pinata.work.evidence_verification import (  # noqa: PLC0415 - loads libgit2 for this command alone
+        EvidenceSpec,
+        verify_evidence as verify,
+    )
+
+    return await verify(context, EvidenceSpec(name, expected, commit, run_checks))

@@ -15,7 +15,7 @@ from pygit2.enums import ConfigLevel, ObjectType, RepositoryOpenFlag
 
 from engine.core.changes import GITLINK_MODE, quote_path
 from engine.core.errors import ConflictError, CorruptionError, ExternalError
-from engine.core.ids import CommitId, TreeId
+from engine.core.ids import BlobId, CommitId, TreeId
 from worktrees.hygiene import Repository
 from worktrees.machine import in_thread
 
@@ -102,6 +102,10 @@ class ObjectStore:
     def write_tree(self, entries: Mapping[bytes, TreeEntry]) -> TreeId:
         """Store a tree and return its id."""
         return TreeId(str(self._repo.write(ObjectType.TREE, _encode_tree(entries))))
+
+    def write_blob(self, data: bytes) -> BlobId:
+        """Store a content and return its id."""
+        return BlobId(str(self._repo.write(ObjectType.BLOB, data)))
 
     def commit_tree(self, commit: str) -> TreeId:
         """Return the tree of a commit."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 
+from engine.core.errors import UsageError
 from pinata import app
 from pinata.faces import text
 from pinata.faces.command import Command, here, read_json, show
@@ -25,6 +26,14 @@ async def _changes(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _verify(given: Namespace, environment: Mapping[str, str]) -> int:
+    about_evidence = ("expect", "commit", "run_checks")
+    if given.evidence is not None:
+        for name in ("run", "checks", "no_checks"):
+            if getattr(given, name) is not None:
+                raise UsageError("--evidence needs no record of a run: leave out what is about one")
+        return await _verify_evidence(given, environment)
+    if given.run is None or any(getattr(given, name) for name in about_evidence):
+        raise UsageError("name a run, or evidence with --evidence")
     arguments: dict[str, Any] = {"run": given.run}
     if given.checks is not None:
         path = here() / given.checks
@@ -36,6 +45,22 @@ async def _verify(given: Namespace, environment: Mapping[str, str]) -> int:
     answer = await interruptible(Progress(as_json=False), call)
     show(given, answer, text.verification_lines)
     return 0 if (answer["status"], answer["application"]) == ("verified", "exact") else 1
+
+
+async def _verify_evidence(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, here(), Silence())
+    call = partial(
+        app.verify_evidence,
+        context,
+        name=given.evidence,
+        expected=given.expect,
+        commit=given.commit,
+        run_checks=given.run_checks,
+    )
+    answer = await interruptible(Progress(as_json=False), call)
+    show(given, answer, text.evidence_lines)
+    is_so = (answer["status"], answer.get("application")) == ("verified", "exact")
+    return 0 if is_so else 1
 
 
 async def _integrate(given: Namespace, environment: Mapping[str, str]) -> int:

@@ -108,10 +108,17 @@ def _add_applying(commands: _Commands) -> None:
     changes = _command(commands, "changes", "hand a run's approved changes over, as patches")
     _about_run(changes)
 
-    verify = _command(commands, "verify", "check the checkout of a run without changing it")
-    _about_run(verify)
+    help_ = "check a checkout against a run, or a commit against evidence; changes neither"
+    verify = _command(commands, "verify", help_)
+    verify.add_argument("run", nargs="?", help="its id, or the beginning of one")
     verify.add_argument("--checks", metavar="FILE", help="a JSON array of checks for this time")
     verify.add_argument("--no-checks", metavar="WHY", help="run none, for this reason")
+    verify.add_argument("--evidence", metavar="ID", help="the commit that holds it, or its ref")
+    verify.add_argument("--expect", metavar="ID", help="the commit that the ref must be at")
+    verify.add_argument("--commit", metavar="REV", help="what to verify; the checkout without it")
+    verify.add_argument(
+        "--run-checks", action="store_true", help="also run checks of evidence that nothing pins"
+    )
 
     integrate = _command(commands, "integrate", "bring a run's approved change into the checkout")
     _about_run(integrate)

@@ -248,6 +248,22 @@ def verification_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from notice_lines(answer)
 
 
+def evidence_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show what came of holding something against evidence."""
+    pinned = "" if answer["pinned"] else " (nothing pins it)"
+    application = answer.get("application")
+    yield f"evidence {answer['evidence'][:_SHORT_ID]}{pinned}: {answer['status']}" + (
+        f", {application}" if application else ""
+    )
+    for fault in answer["faults"]:
+        yield f"  {visible(fault)}"
+    for path in answer.get("differingPaths", ()):
+        yield f"  not as approved: {visible(path)}"
+    yield from _check_lines(answer["checks"])
+    for check in answer["omitted"]:
+        yield f"  check {visible(check)} not run"
+
+
 def _receipt_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
     if receipt["status"] == "source_changed":
         yield "  the checkout changed while the checks ran"
@@ -276,7 +292,7 @@ def changes_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 def _check_lines(checks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for check in checks:
         end = "passed" if check["passed"] else f"failed: {visible(check['reason'] or '')}"
-        yield f"  check {check['id']} {end} ({check['ms']} ms)"
+        yield f"  check {visible(check['id'])} {end} ({check['ms']} ms)"
 
 
 def rollback_lines(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -2,20 +2,16 @@
 
 from typing import Annotated
 
-import trio
 from pydantic import Field
 
 from engine.core.errors import UsageError
 from engine.records.request import Request
-from engine.store import resolve_run
 from pinata.tools.registry import Answer, RunPrefix, Tool, by_name
-from pinata.tools.status import summarize
+from pinata.tools.settlement import settle
 from pinata.work.conduct import taken_over
 from pinata.work.context import Context
-from pinata.work.history import read_run
-from pinata.work.places import Places
+from pinata.work.lookup import look_up_run
 from pinata.work.repair import repair as repair_task
-from worktrees.discovery import discover
 
 MAX_FEEDBACK_BYTES = 64 << 10
 
@@ -35,12 +31,10 @@ async def repair(context: Context, request: RepairRequest) -> Answer:
     if len(request.feedback.encode("utf-8", "replace")) > MAX_FEEDBACK_BYTES:
         limit = f"{MAX_FEEDBACK_BYTES >> 10} KiB"
         raise UsageError(f"feedback: is longer than {limit}: put the rest into a file")
-    repository = await discover(context.cwd, context.environment)
-    places = Places.of(repository, context.environment)
-    folder = await trio.to_thread.run_sync(resolve_run, places.common, request.run)
+    repository, folder = await look_up_run(context, request.run)
     async with taken_over(context, folder, context.cwd) as stored:
         await repair_task(context, stored, request.task, request.feedback)
-    return await summarize(context, places, await trio.to_thread.run_sync(read_run, folder))
+        return await settle(context, repository, folder)
 
 
 _REPAIR = Tool(

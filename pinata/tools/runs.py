@@ -4,14 +4,12 @@ import trio
 
 from engine.records.job import JobRequest
 from engine.records.request import Request
-from engine.store import resolve_run
-from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name, with_notices
-from pinata.tools.status import summarize
+from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name
+from pinata.tools.settlement import settle
 from pinata.work.conduct import conduct, resume as resume_run, taken_over
 from pinata.work.context import Context
 from pinata.work.creation import new_run
-from pinata.work.history import read_run
-from pinata.work.places import Places
+from pinata.work.lookup import look_up_run
 from pinata.work.planning import changed_definitions, plan_run
 from worktrees.discovery import discover
 
@@ -23,8 +21,7 @@ async def run(context: Context, request: JobRequest) -> Answer:
     spec, definitions = await trio.to_thread.run_sync(plan_run, context, request, repository.root)
     async with new_run(context, spec, definitions, repository) as owned:
         await conduct(owned)
-    stored = await trio.to_thread.run_sync(read_run, owned.folder)
-    return await summarize(context, owned.places, stored)
+        return await settle(context, repository, owned.folder)
 
 
 class ResumeRequest(Request):
@@ -35,16 +32,13 @@ class ResumeRequest(Request):
 
 async def resume(context: Context, request: ResumeRequest) -> Answer:
     """Finish or close a run whose owner died, and return its summary."""
-    repository = await discover(context.cwd, context.environment)
-    places = Places.of(repository, context.environment)
-    folder = await trio.to_thread.run_sync(resolve_run, places.common, request.run)
+    repository, folder = await look_up_run(context, request.run)
     async with taken_over(context, folder, context.cwd) as stored:
         notices: list[str] = []
         if stored.view.settled_at_ms is None:
             notices = await trio.to_thread.run_sync(changed_definitions, context, stored.record)
         await resume_run(context, stored)
-    after = await trio.to_thread.run_sync(read_run, folder)
-    return with_notices(await summarize(context, places, after), notices)
+        return await settle(context, repository, folder, notices)
 
 
 _RUN = Tool(

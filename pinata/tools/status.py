@@ -24,6 +24,8 @@ from pinata.work.result import encode_result
 from pinata.work.review import evidence_digest, missing_approval
 from pinata.work.summary import PAGE_TASKS, page, status_counts, totals
 from worktrees.discovery import discover
+from worktrees.hygiene import Repository
+from worktrees.refs import evidence_ref, read_ref
 
 
 class StatusRequest(Request):
@@ -64,7 +66,7 @@ async def status(context: Context, request: StatusRequest) -> Answer:
         detail = request.detail or "summary"
         return await trio.to_thread.run_sync(_task_answer, found, request.task, detail)
     return await summarize(
-        context, places, found, offset=request.offset or 0, limit=request.limit or PAGE_TASKS
+        context, repository, found, offset=request.offset or 0, limit=request.limit or PAGE_TASKS
     )
 
 
@@ -83,13 +85,14 @@ def _read(places: Places, request: StatusRequest) -> StoredRun | None:
 
 async def summarize(
     context: Context,
-    places: Places,
+    repository: Repository,
     stored: StoredRun,
     *,
     offset: int = 0,
     limit: int = PAGE_TASKS,
 ) -> Answer:
     """Return the summary of a run with one page of its tasks; nothing is written."""
+    places = Places.of(repository, context.environment)
     out = await trio.to_thread.run_sync(
         lambda: _summary(context, places, stored, offset=offset, limit=limit)
     )
@@ -101,6 +104,9 @@ async def summarize(
 
         fresh = await freshness(Path(stored.record.root), context.environment, receipt)
         out["verification"] = {**receipt_answer(receipt), "freshness": fresh}
+    ref = evidence_ref(stored.folder.run)
+    if stored.spec.has_writers and (evidence := await read_ref(repository, ref)) is not None:
+        out["evidence"] = {"ref": ref, "id": evidence}
     if handoffs := await trio.to_thread.run_sync(_handoffs, stored):
         out["handoffs"] = handoffs
     return out

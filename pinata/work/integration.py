@@ -10,6 +10,7 @@ from engine.store import RunFolder
 from pinata.work.approved import Approved, approved
 from pinata.work.context import Context
 from pinata.work.destination import Destination, open_destination
+from pinata.work.evidence import record_evidence, with_written
 from pinata.work.receipt import (
     Receipt,
     answer,
@@ -50,6 +51,7 @@ async def integrate(context: Context, folder: RunFolder, root: Path) -> dict[str
         )
         state = _state_after(receipt)
         await apply.settle(journal, state)
+        written = await record_evidence(context, destination.repository, destination.stored)
     out: dict[str, Any] = {
         "run": folder.run,
         "status": state.value,
@@ -60,15 +62,22 @@ async def integrate(context: Context, folder: RunFolder, root: Path) -> dict[str
     }
     if not journal.in_one_step:
         out["notices"] = [_NOT_IN_ONE_STEP]
-    return out
+    return with_written(out, written)
 
 
 async def _apply(destination: Destination, ready: Approved) -> Journal:
     """Return the journal of the applied change, in the state `verifying`."""
     repository = destination.repository
     journal = await apply.load_journal(destination.folder)
-    if journal is None or journal.state is JournalState.ROLLED_BACK:
-        triple = await measure(repository, destination.stored.folder.scratch)
+    if journal is not None and journal.state is JournalState.ROLLING_BACK:
+        raise ConflictError(
+            "a rollback of this run was begun and not finished: finish it with rollback first"
+        )
+    is_new = journal is None or journal.state is JournalState.ROLLED_BACK
+    if journal is not None and not is_new and journal.evidence_digest == ready.evidence_digest:
+        return await apply.resume(repository, journal)
+    triple = await measure(repository, destination.stored.folder.scratch)
+    if journal is None or is_new:
         planned = await apply.prepare(
             repository,
             ready.changes,
@@ -76,16 +85,15 @@ async def _apply(destination: Destination, ready: Approved) -> Journal:
             triple=triple,
             folder=destination.folder,
         )
-        return await apply.execute(planned)
-    if journal.state is JournalState.ROLLING_BACK:
-        raise ConflictError(
-            "a rollback of this run was begun and not finished: finish it with rollback first"
+    else:
+        planned = await apply.renew(
+            repository,
+            ready.changes,
+            evidence_digest=ready.evidence_digest,
+            triple=triple,
+            upon=journal,
         )
-    if journal.evidence_digest != ready.evidence_digest:
-        raise ConflictError(
-            "what was integrated is not what is approved now: roll it back, then integrate again"
-        )
-    return await apply.resume(repository, journal)
+    return await apply.execute(planned)
 
 
 def _state_after(receipt: Receipt) -> JournalState:

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from checks.outcome import explain
 from checks.proof import CheckProof, SavedLog
 from engine.core.errors import CorruptionError
+from engine.records.request import explain as explain_fault
 from engine.system import files
 
 if TYPE_CHECKING:
@@ -80,9 +81,19 @@ def _adapter() -> TypeAdapter[Receipt]:
 
 
 def judge(
-    before: "StateTriple", after: "StateTriple", proofs: Sequence[CheckProof], planned: int
+    before: "StateTriple | SavedState",
+    after: "StateTriple | SavedState",
+    proofs: Sequence[CheckProof],
+    planned: int,
 ) -> ReceiptStatus:
-    """Return what a verification came to; a change meanwhile wins over everything."""
+    """Return what a verification came to; a change meanwhile wins over everything.
+
+    Args:
+        before: the destination when the checks began.
+        after: the destination when they had ended, in the same form.
+        proofs: of the checks that ran.
+        planned: how many there were to run.
+    """
     if before != after:
         return "source_changed"
     if planned == 0:
@@ -173,20 +184,32 @@ class ReceiptFolder:
         Raises:
             CorruptionError: it is damaged.
         """
+        ids = self._ids()
+        return self._read(ids[-1]) if ids else None
+
+    def all(self) -> list[Receipt]:
+        """Return every receipt, the oldest first; blocks.
+
+        Raises:
+            CorruptionError: one is damaged.
+        """
+        return [self._read(id_) for id_ in self._ids()]
+
+    def _ids(self) -> list[int]:
         if not self.path.is_dir():
-            return None
-        found = [
+            return []
+        return sorted(
             int(e.name.removesuffix(".json"))
             for e in self.path.iterdir()
             if _is_entry(e) and e.suffix == ".json"
-        ]
-        if not found:
-            return None
-        path = self.path / f"{max(found)}.json"
+        )
+
+    def _read(self, id_: int) -> Receipt:
+        path = self.path / f"{id_}.json"
         try:
             return _adapter().validate_json(files.read_regular(path, _LIMIT_BYTES))
         except ValidationError as error:
-            raise CorruptionError(f"{path} is damaged: {error.errors()[0]['msg']}") from error
+            raise CorruptionError(f"{path} is damaged: {explain_fault(error)}") from error
 
 
 def _is_entry(path: Path) -> bool:

@@ -13,6 +13,7 @@ from engine.core.errors import CorruptionError
 from engine.core.events import Sender
 from engine.core.ids import BlobId, Fingerprint, TaskId
 from engine.core.outcome import FailureStage, Status, Verdict
+from engine.core.subject import Subject
 
 STRICT: dict[str, Any] = {"extra": "forbid", "strict": True}
 
@@ -65,14 +66,25 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a reviewer's verdict is bound to."""
+    """What a reviewer's verdict is bound to: a writer's change, or changes that exist already.
+
+    Attributes:
+        task: the writer; absent when existing changes were judged.
+        subject: those changes; absent when a writer's change was judged.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
 
-    task: str
+    task: str | None
     fingerprint: str
     verdict: Verdict | None = None
-    scope: Literal["builder-artifact"] = "builder-artifact"
+    scope: Literal["builder-artifact", "existing-changes"] = "builder-artifact"
+    subject: Subject | None = None
+
+    @classmethod
+    def of_subject(cls, subject: Subject) -> "Review":
+        """Return the binding of a review of existing changes; there is no verdict yet."""
+        return cls(None, subject.fingerprint, scope="existing-changes", subject=subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +120,9 @@ class SavedResult:
         reason: present on everything that did not succeed.
         submission: the accepted `submit_result` arguments, as the agent gave them.
         not_run: ids of planned checks that were never started.
-        checkout_changed: whether the checkout of a reader was another at its end than at its start;
-            absent when that is unknown, and on everything but readers.
+        checkout_changed: of those who read the live checkout, whether it was another at their end
+            than at their start, or for a reviewer than at the start of the run; absent when that is
+            unknown, and on everything else.
         steers: messages that reached the agent while it worked, in order; after a repair also those
             of earlier attempts, on whose work it builds.
     """
@@ -186,6 +199,11 @@ def stored_changes(changes: Sequence[Change]) -> tuple[StoredChange, ...]:
 
 def changes_of(artifact: Artifact) -> tuple[Change, ...]:
     """Return the changes of an artifact as values."""
+    return changes_of_stored(artifact.changes)
+
+
+def changes_of_stored(changes: Sequence[StoredChange]) -> tuple[Change, ...]:
+    """Return changes in their stored form as values."""
     return tuple(
         Change(
             path=unquote_path(stored.path),
@@ -195,7 +213,7 @@ def changes_of(artifact: Artifact) -> tuple[Change, ...]:
             old_blob=BlobId(stored.old_blob),
             new_blob=BlobId(stored.new_blob),
         )
-        for stored in artifact.changes
+        for stored in changes
     )
 
 

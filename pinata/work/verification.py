@@ -16,6 +16,7 @@ from engine.store import RunFolder
 from pinata.work.approved import ordered_writers
 from pinata.work.context import Context
 from pinata.work.destination import Destination, open_destination
+from pinata.work.evidence import record_evidence, with_written
 from pinata.work.net import net_changes
 from pinata.work.receipt import Receipt, ReceiptFolder, SavedState, answer, judge
 from pinata.work.result import SavedResult, changes_of, fingerprint_of
@@ -64,11 +65,12 @@ async def verify_run(
             ),
         )
         lacking = [task for task, changes in made if changes is None]
+        written = await record_evidence(context, destination.repository, destination.stored)
     out = answer(receipt)
     if lacking:
         named = ", ".join(lacking)
         out["notices"] = [f"not compared, since there is no verified change: {named}"]
-    return out
+    return with_written(out, written)
 
 
 def changes_made(result: SavedResult | None) -> tuple[Change, ...] | None:
@@ -125,7 +127,7 @@ async def verify(destination: Destination, spec: VerificationSpec) -> Receipt:
             log_dir=receipts.logs(id_),
             mark=f"{stored.record.mark}/receipt-{id_}",
         ),
-        progress=_Nobody(),
+        progress=Silent(),
         collected=collected,
     )
     after = await measure(repository, scratch)
@@ -147,7 +149,7 @@ async def verify(destination: Destination, spec: VerificationSpec) -> Receipt:
     return receipt
 
 
-class _Nobody:
+class Silent:
     """Watches no check."""
 
     async def check_started(self, spec: CheckSpec) -> None:

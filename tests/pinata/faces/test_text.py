@@ -33,6 +33,7 @@ from pinata.faces.text import (
     changes_lines,
     doctor_lines,
     event_line,
+    evidence_lines,
     integration_lines,
     log_line,
     outline_lines,
@@ -262,6 +263,28 @@ def test_verification_shows_what_ran_what_did_not_and_what_differs() -> None:
         "  receipt 2",
         "notice: mind the gap",
     ]
+
+
+def test_evidence_shows_faults_differences_and_what_was_not_run() -> None:
+    answer = {
+        "evidence": "e" * 40,
+        "pinned": False,
+        "status": "not_run",
+        "application": "different",
+        "faults": [],
+        "differingPaths": ["b\x1b[1m"],
+        "checks": [{"id": "t\x07", "passed": True, "reason": None, "ms": 5}],
+        "omitted": ["later"],
+    }
+    assert list(evidence_lines(answer)) == [
+        "evidence eeeeeeee (nothing pins it): not_run, different",
+        "  not as approved: b\\x1b[1m",
+        "  check t\\x07 passed (5 ms)",
+        "  check later not run",
+    ]
+    faulty = {**answer, "pinned": True, "status": "faulty", "faults": ["a.json was bent"]}
+    del faulty["application"], faulty["differingPaths"]
+    assert list(evidence_lines(faulty))[:2] == ["evidence eeeeeeee: faulty", "  a.json was bent"]
 
 
 def test_hand_off_shows_patches_approvals_and_what_can_never_go_in() -> None:

@@ -1,0 +1,214 @@
+"""Evidence as a commit: documents, and the contents that they speak of, in one tree.
+
+Beside the documents the tree has a folder `files`, in which every content lies under its own object
+id. Nothing else is reachable from it but the evidence before it, so pushing its ref takes along
+exactly what is to be judged.
+"""
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import trio
+from pygit2.enums import ObjectType
+
+from engine.core.changes import FILE_MODE
+from engine.core.errors import CorruptionError, UsageError
+from engine.core.ids import BlobId, CommitId, RunId, TreeId
+from worktrees.apply_stage import StoredFile
+from worktrees.collection import keep_whole
+from worktrees.hygiene import GitError, Repository, git
+from worktrees.objects import ObjectStore, TreeEntry, with_objects
+from worktrees.refs import evidence_ref, read_ref
+
+FILES = "files"
+_FULL_ID = re.compile(r"[0-9a-f]{40}")
+_DOCUMENT_NAME = re.compile(rb"[a-z0-9][a-z0-9.-]{0,79}")
+_MOST_DOCUMENTS = 10_000
+_MOST_FILES = 200_000
+_DOCUMENTS_LIMIT_BYTES = 512 << 20
+
+
+class NoEvidenceError(UsageError):
+    """What is named as evidence is not there."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"there is no evidence {name} here: fetch its ref, refs/pinata/<run>/evidence, first"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceTree:
+    """What one evidence commit holds.
+
+    Attributes:
+        documents: their contents by path, such as `writers/fix.json`.
+        files: the ids of the contents that lie in it.
+    """
+
+    documents: Mapping[str, bytes]
+    files: frozenset[BlobId]
+
+
+async def keep_evidence(
+    repo: Repository, run: RunId, evidence: EvidenceTree, at_ms: int
+) -> CommitId:
+    """Store evidence on top of the run's earlier one, and keep it by the run's evidence ref.
+
+    The same evidence as before makes no new commit.
+
+    Args:
+        repo: where; it holds every content of `evidence.files`.
+        run: whose evidence it is.
+        evidence: what to store.
+        at_ms: the commit's time, in milliseconds since 1970.
+
+    Raises:
+        RefMovedError: somebody else moved the ref.
+        CollectedError: a garbage collection deleted what had just been written.
+    """
+    ref = evidence_ref(run)
+    before = await read_ref(repo, ref)
+    parents = () if before is None else (CommitId(before),)
+
+    def store_commit(store: ObjectStore) -> CommitId:
+        tree = _store(store, evidence)
+        if parents and store.commit_tree(parents[0]) == tree:
+            return parents[0]
+        return store.commit(parents, tree, f"pinata: evidence of {run}\n", at_ms // 1000)
+
+    commit = await with_objects(repo, store_commit)
+    if commit != before:
+        await keep_whole(repo, ref, commit, None if before is None else CommitId(before))
+    return commit
+
+
+def _store(store: ObjectStore, evidence: EvidenceTree) -> TreeId:
+    edits: dict[bytes, TreeEntry | None] = {
+        path.encode(): TreeEntry(FILE_MODE, store.write_blob(data))
+        for path, data in evidence.documents.items()
+    }
+    edits |= {f"{FILES}/{blob}".encode(): TreeEntry(FILE_MODE, blob) for blob in evidence.files}
+    return store.edit(store.write_tree({}), edits)
+
+
+async def find_evidence(repo: Repository, name: str) -> tuple[CommitId, bool]:
+    """Return the commit that `name` stands for, and whether it names it for good.
+
+    Args:
+        repo: where.
+        name: a commit's full id, which names it for good, or a ref.
+
+    Raises:
+        NoEvidenceError: there is no such commit here.
+    """
+    is_id = _FULL_ID.fullmatch(name) is not None
+    try:
+        found = await read_ref(repo, f"{name}^{{commit}}") if not name.startswith("-") else None
+    except GitError as error:
+        raise NoEvidenceError(name) from error
+    if found is None or (is_id and found != name):
+        raise NoEvidenceError(name)
+    return CommitId(found), is_id
+
+
+async def read_evidence(repo: Repository, commit: CommitId) -> EvidenceTree:
+    """Return what an evidence commit holds.
+
+    Raises:
+        CorruptionError: it is no evidence, an object of it is missing, or it is larger than any.
+    """
+    return await with_objects(repo, lambda store: _read(store, commit))
+
+
+def _read(store: ObjectStore, commit: CommitId) -> EvidenceTree:
+    documents: dict[str, bytes] = {}
+    files: frozenset[BlobId] = frozenset()
+    room = _DOCUMENTS_LIMIT_BYTES
+    for path, entry in _entries(store, commit):
+        if path == FILES and entry.is_folder:
+            files = _file_ids(store, entry)
+            continue
+        data = store.read(entry.object_id, ObjectType.BLOB)
+        room -= len(data)
+        if room < 0 or len(documents) >= _MOST_DOCUMENTS:
+            raise CorruptionError(f"evidence {commit} is larger than any evidence is")
+        documents[path] = data
+    return EvidenceTree(documents, files)
+
+
+def _entries(store: ObjectStore, commit: CommitId) -> list[tuple[str, TreeEntry]]:
+    """Return the documents of a commit, one folder deep, and the folder of contents."""
+    found: list[tuple[str, TreeEntry]] = []
+    for name, entry in store.tree(store.commit_tree(commit)).items():
+        top = _document_name(name)
+        if not entry.is_folder or top == FILES:
+            found.append((top, entry))
+            continue
+        for inner, below in store.tree(entry.object_id).items():
+            if below.is_folder or len(found) > _MOST_DOCUMENTS:
+                raise CorruptionError(f"commit {commit} is no evidence: {top} is not its folder")
+            found.append((f"{top}/{_document_name(inner)}", below))
+    return found
+
+
+def _document_name(name: bytes) -> str:
+    if not _DOCUMENT_NAME.fullmatch(name):
+        raise CorruptionError(f"no evidence holds a document named {name!r}")
+    return name.decode("ascii")
+
+
+def _file_ids(store: ObjectStore, folder: TreeEntry) -> frozenset[BlobId]:
+    entries = store.tree(folder.object_id)
+    if len(entries) > _MOST_FILES:
+        raise CorruptionError("the evidence holds more files than any evidence does")
+    for name, entry in entries.items():
+        if name.decode("ascii", "replace") != entry.object_id or entry.is_folder:
+            raise CorruptionError(f"{FILES}/{name!r} of the evidence is not what its name says")
+    return frozenset(BlobId(entry.object_id) for entry in entries.values())
+
+
+async def patched(
+    repo: Repository, before: Mapping[bytes, StoredFile], patch: bytes
+) -> dict[bytes, StoredFile] | None:
+    """Return what a patch makes of some files, None when it does not apply to them exactly.
+
+    Nothing is written into the repository.
+    """
+    folder = await trio.to_thread.run_sync(
+        lambda: tempfile.TemporaryDirectory(prefix="pinata-", ignore_cleanup_errors=True)
+    )
+    try:
+        place = Path(folder.name)
+        await trio.to_thread.run_sync((place / "objects").mkdir)
+        return await _patched(repo, place, before, patch)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(folder.cleanup)
+
+
+async def _patched(
+    repo: Repository, place: Path, before: Mapping[bytes, StoredFile], patch: bytes
+) -> dict[bytes, StoredFile] | None:
+    apart, index = replace(repo, new_objects=place / "objects"), place / "index"
+    rows = b"".join(
+        f"{file.mode} {file.blob}\t".encode() + path + b"\0" for path, file in before.items()
+    )
+    await git(apart, "update-index", "-z", "--index-info", index=index, stdin=rows)
+    if patch:
+        options = ("apply", "--cached", "--whitespace=nowarn", "--unidiff-zero", "-")
+        try:
+            await git(apart, *options, index=index, stdin=patch)
+        except GitError:
+            return None
+    listing = await git(apart, "ls-files", "--stage", "-z", index=index)
+    found: dict[bytes, StoredFile] = {}
+    for row in listing.split(b"\0")[:-1]:
+        facts, _, path = row.partition(b"\t")
+        mode, blob, _ = facts.decode("ascii").split(" ")
+        found[path] = StoredFile(path, mode, BlobId(blob))
+    return found
