@@ -1,0 +1,106 @@
+"""What docs/models.md says of models and keys is so."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.models.anthropic_request import ANSWER_TOKENS, BUDGET_TOKENS, EFFORTS
+from agents.models.catalog import KNOWN, Catalog, ModelInfo
+from agents.models.keys import find_key
+from agents.models.pi_files import MODELS_FILE, AuthFile, ModelsFile, read_models_file
+from agents.models.wire import IDLE_TIMEOUT_S
+from agents.roster import load_roster
+from engine.core.ids import TaskId
+from engine.core.spec import Thinking
+from pinata.work.models import NoPriceError
+from tests.support.jobs import accepted
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+JOB, MODELS = (json.loads(text) for kind, text in BLOCKS if kind == "json")
+NO_MODEL, NO_PRICE = (text.strip() for kind, text in BLOCKS if kind == "text")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the tables below a heading, without backticks."""
+    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
+    return [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> ModelsFile:
+    """The file on the page."""
+    (tmp_path / MODELS_FILE).write_text(json.dumps(MODELS))
+    return read_models_file(tmp_path)
+
+
+def test_the_job_is_accepted_and_its_models_are_known(models: ModelsFile) -> None:
+    spec = accepted(JOB)
+    chosen = [*spec.config.models.values(), *spec.config.fallbacks["scout"]]
+    chosen += [task.model for task in spec.tasks if task.model is not None]
+    assert load_roster().definitions.keys() >= {task.agent for task in spec.tasks}
+    for choice in chosen:
+        assert isinstance(Catalog(models).find(choice.provider, choice.id), ModelInfo)
+
+
+def test_the_models_file_says_what_the_page_says(models: ModelsFile) -> None:
+    local = Catalog(models).find("local", "qwen3-coder")
+    rerouted = Catalog(models).find("openai", "gpt-5")
+    assert isinstance(local, ModelInfo)
+    assert isinstance(rerouted, ModelInfo)
+    assert local.price is not None
+    assert (local.context_tokens, local.max_output_tokens) == (131_072, 16_384)
+    assert rerouted.base_url == "https://proxy.example/openai/v1"
+    assert not isinstance(find_key("local", Catalog(models), {}), str)
+
+
+def test_every_known_provider_is_listed() -> None:
+    listed = [row for row in rows("Providers") if len(row) == 3]
+    assert listed == [[name, one.variable, one.base_url] for name, one in KNOWN.items()]
+
+
+def test_every_key_of_the_file_is_described() -> None:
+    def keys(value: Any) -> set[str]:
+        if isinstance(value, list):
+            return set().union(*map(keys, value))
+        if isinstance(value, dict):
+            return set(value).union(*map(keys, value.values()))
+        return set()
+
+    described = {row[0] for row in rows("Providers") if len(row) == 2}
+    names = {"providers", "local", "openai", "X-Team"}
+    parts_of_cost = set(MODELS["providers"]["local"]["models"][0]["cost"])
+    assert described == keys(MODELS) - names - parts_of_cost
+
+
+def test_every_level_of_thinking_is_listed_with_what_is_asked_for() -> None:
+    table = {row[0]: row[1:] for row in rows("Thinking")}
+    assert list(table) == [level.value for level in Thinking]
+    assert table.pop("off") == ["not asked for"] * 3
+    for name, (tokens, effort, other) in table.items():
+        level = Thinking(name)
+        assert tokens == f"{BUDGET_TOKENS[level]:,}"
+        assert (effort, other) == (EFFORTS[level], name)
+    assert f"{ANSWER_TOKENS:,} of the longest answer" in PAGE
+
+
+def test_the_shown_refusals_are_what_one_gets() -> None:
+    folder = "/home/robin/.pi/agent"
+    catalog = Catalog(ModelsFile(f"{folder}/models.json"), AuthFile(f"{folder}/auth.json"))
+    spec = accepted(JOB)
+    local, claude = spec.config.models["scout"], spec.config.fallbacks["scout"][0]
+    no_provider = catalog.find(local.provider, local.id)
+    no_key = find_key(claude.provider, catalog, {})
+    assert (
+        f"task look: no model: {local.provider}/{local.id}: {no_provider}; "
+        f"{claude.provider}/{claude.id}: {no_key}"
+    ) == NO_MODEL
+    assert str(NoPriceError(TaskId("look"), "local/qwen3-coder")) == NO_PRICE
+
+
+def test_silence_is_borne_for_as_long_as_the_page_says() -> None:
+    assert IDLE_TIMEOUT_S == 5 * 60
