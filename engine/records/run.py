@@ -8,6 +8,7 @@ from engine.core.errors import CorruptionError
 from engine.core.ids import CommitId, RunId, TreeId
 from engine.core.setup import Setup
 from engine.core.spec import RunSpec
+from engine.core.subject import Subject
 from engine.records.request import explain
 from engine.records.spec import decode_spec
 
@@ -25,6 +26,7 @@ class RunRecordV1(BaseModel):
         uncommitted: paths of the snapshot that differ from `head`, quoted as in answers.
         definitions: name to the stored form of each definition that a task names.
         setup: how worktrees are made ready, decided once.
+        subjects: of each task that reviews existing changes, what it reviews.
         mark: unguessable; every process of the run carries it in its environment.
         spec: the request, in the form of `engine.records.spec`.
     """
@@ -45,6 +47,7 @@ class RunRecordV1(BaseModel):
     fold_case: bool
     definitions: dict[str, Any]
     setup: Setup
+    subjects: dict[str, Subject] = {}
     mark: str
     notices: list[str]
     spec: dict[str, Any]
