@@ -18,8 +18,9 @@ from engine.core.limiter import Limiter
 from engine.system import family
 from engine.system.clock import SystemClock
 from pinata.tools.registry import RESUME, Answer, Tool
-from pinata.work.context import Context, Observer
+from pinata.work.context import Context
 from pinata.work.history import StoredRun, find_run, outlines, read_run
+from pinata.work.observer import Observer
 from worktrees.discovery import discover
 from worktrees.machine import refusal
 

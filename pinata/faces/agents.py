@@ -10,7 +10,7 @@ from agents.transcript import escape
 from pinata import app
 from pinata.faces.command import Command, here, show, width
 from pinata.faces.text import WIDTH, notice_lines, visible
-from pinata.work.context import Silence
+from pinata.work.observer import Silence
 
 _DEFAULTS = ("model", "thinking", "backend", "codemode")
 

@@ -13,7 +13,7 @@ from pinata.faces import text
 from pinata.faces.command import Command, here, read_json, show
 from pinata.faces.interruption import interruptible
 from pinata.faces.progress import Progress
-from pinata.work.context import Silence
+from pinata.work.observer import Silence
 
 _INTEGRATE_CODES = {"verified": 0, "applied_unverified": 0}
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from engine.system.clock import SystemClock
 from pinata.faces.progress import Progress
-from pinata.work.context import Observer
+from pinata.work.observer import Observer
 
 
 class Display(Observer, Protocol):

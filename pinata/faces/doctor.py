@@ -16,7 +16,8 @@ from engine.system import files, locks
 from pinata import app
 from pinata.faces import text
 from pinata.faces.command import Command, here, show
-from pinata.work.context import Context, Silence
+from pinata.work.context import Context
+from pinata.work.observer import Silence
 from pinata.work.places import Places
 from worktrees.contents import notes_about
 from worktrees.discovery import discover

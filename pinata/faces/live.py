@@ -18,7 +18,7 @@ from engine.system.clock import Clock
 from pinata.faces import output
 from pinata.faces.board import Board, Row, board
 from pinata.faces.text import notice_lines
-from pinata.work.context import OpenedRun
+from pinata.work.observer import OpenedRun
 
 _SHORT_ID = 8
 # Often enough for clocks that show seconds; what happens is drawn sooner.

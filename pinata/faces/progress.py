@@ -8,7 +8,7 @@ from engine.core.events import Trace
 from engine.records.event import Logged, encode_event
 from pinata.faces import output
 from pinata.faces.text import log_line, notice_lines
-from pinata.work.context import OpenedRun
+from pinata.work.observer import OpenedRun
 
 
 class Progress:

@@ -11,7 +11,7 @@ from pinata import app
 from pinata.faces import output, text
 from pinata.faces.command import Command, here, show, show_json, show_lines, width
 from pinata.faces.logs import show_log
-from pinata.work.context import Silence
+from pinata.work.observer import Silence
 
 
 async def _status(given: Namespace, environment: Mapping[str, str]) -> int:

@@ -26,10 +26,11 @@ from engine.store import RunFolder
 from engine.system import locks, strays
 from engine.system.ledger import keep_ledger, read_ledger
 from pinata.work.attempts import Attempts
-from pinata.work.context import Context, OpenedRun
+from pinata.work.context import Context
 from pinata.work.history import StoredRun, newest_results, read_record, read_run, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.models import ModelSources, choose_models
+from pinata.work.observer import OpenedRun
 from pinata.work.places import Places
 from pinata.work.result import SavedResult, Usage, encode_result
 from pinata.work.run import Run

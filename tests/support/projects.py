@@ -16,7 +16,7 @@ from engine.core.events import Event, Trace
 from engine.core.ids import RunId
 from engine.records.event import Logged
 from pinata import app
-from pinata.work.context import Cancel, OpenedRun
+from pinata.work.observer import Cancel, OpenedRun
 from tests.support.repos import RepoBuilder
 from tests.support.rooms import grown_limiter
 

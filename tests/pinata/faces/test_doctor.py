@@ -7,7 +7,7 @@ import pytest
 
 from pinata import app
 from pinata.faces.doctor import examine
-from pinata.work.context import Silence
+from pinata.work.observer import Silence
 
 KEY = "sk-planted-0123456789"
 

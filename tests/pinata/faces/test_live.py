@@ -23,7 +23,7 @@ from engine.core.outcome import AttemptOutcome, Status
 from engine.core.view import RunView
 from engine.records.event import Logged
 from pinata.faces.live import LiveView
-from pinata.work.context import OpenedRun
+from pinata.work.observer import OpenedRun
 from tests.support.clock import FakeClock
 
 FIX, CHECK = TaskId("mend-the-parser-of-dates"), TaskId("check")

@@ -6,7 +6,7 @@ import pytest
 
 from engine.core.errors import UsageError
 from pinata import app
-from pinata.work.context import Silence
+from pinata.work.observer import Silence
 from tests.support.customs import READER, define, define_for_user, trust
 from tests.support.projects import Project
 from tests.support.repos import git_env

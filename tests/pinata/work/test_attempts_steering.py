@@ -20,7 +20,7 @@ from engine.core.events import (
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.records.event import Logged
 from pinata.work.attempts import MAX_STEER_BYTES
-from pinata.work.context import OpenedRun, SteerTask
+from pinata.work.observer import OpenedRun, SteerTask
 from tests.support.projects import (
     PASS,
     Project,

@@ -16,8 +16,8 @@ import trio
 from engine.core.errors import ConflictError, UsageError
 from engine.core.ids import BlobId, CommitId, RunId
 from pinata import app
-from pinata.work.context import Silence
 from pinata.work.evidence_record import DIGESTS, encode_digests
+from pinata.work.observer import Silence
 from tests.support.projects import (
     PASS,
     Project,

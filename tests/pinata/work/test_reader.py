@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from engine.core.events import AttemptSettled, CheckoutChanged, Event, UsageReported
 from engine.core.ids import AttemptId, TaskId
 from engine.records.event import Logged
-from pinata.work.context import OpenedRun
+from pinata.work.observer import OpenedRun
 from tests.support.projects import (
     PASS,
     Project,

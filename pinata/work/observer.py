@@ -1,0 +1,78 @@
+"""What those who watch runs hear of them, and how they reach into one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.core.events import Sender, Trace
+from engine.core.ids import RunId, TaskId
+from engine.core.view import RunView
+from engine.records.event import Logged
+
+
+class Cancel(Protocol):
+    """Asks a run to end."""
+
+    def __call__(self, reason: str) -> None:
+        """Ask for the end, once or more often; returns at once."""
+        ...
+
+
+class SteerTask(Protocol):
+    """Leaves a message for a running agent."""
+
+    def __call__(
+        self, task: TaskId, text: str, *, follow_up: bool = False, sender: Sender = Sender.PARENT
+    ) -> None:
+        """Leave it; see `pinata.work.attempts.Attempts.steer` for what is refused."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRun:
+    """A run that is about to work, or to go on working.
+
+    Attributes:
+        agents: which agent has which task.
+        after: every task in input order, with the tasks that it waits for.
+        view: how the run stands.
+        notices: what its caller should know before its agents start.
+    """
+
+    id: RunId
+    started_at_ms: int
+    agents: Mapping[TaskId, str]
+    after: Mapping[TaskId, Sequence[TaskId]]
+    view: RunView
+    cancel: Cancel
+    steer: SteerTask
+    notices: Sequence[str] = ()
+
+
+class Observer(Protocol):
+    """What a face wants to hear while a run works; it is called on the loop and must not block."""
+
+    def run_opened(self, run: OpenedRun) -> None:
+        """The run is about to work."""
+        ...
+
+    def happened(self, logged: Logged) -> None:
+        """An event was written."""
+        ...
+
+    def noted(self, event: Trace) -> None:
+        """An agent does something; written later, or not at all."""
+        ...
+
+
+class Silence:
+    """An observer that does not care."""
+
+    def run_opened(self, run: OpenedRun) -> None:
+        """Do nothing."""
+
+    def happened(self, logged: Logged) -> None:
+        """Do nothing."""
+
+    def noted(self, event: Trace) -> None:
+        """Do nothing."""
