@@ -6,13 +6,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import trio
 
 from agents.models.pi_files import FaultyFileError
+from agents.models.port import TextPiece
 from agents.models.routes import open_routes
 from agents.models.script import ScriptError
 from agents.models.scripted import ScriptedModel
 from agents.roster import load_roster
+from engine.core.events import TextDelta
 from engine.core.ids import AttemptId, TaskId
+from engine.records.event import Logged
+from pinata import app
 from pinata.work.models import (
     ChosenModel,
     ModelSources,
@@ -24,6 +29,7 @@ from pinata.work.models import (
 from tests.support import projects
 from tests.support.clock import FakeClock
 from tests.support.jobs import accepted, job, scout
+from tests.support.model_server import After, Spoken, open_model_server
 from tests.support.projects import Project, reports, statuses
 
 DEFINITIONS = load_roster().definitions
@@ -185,3 +191,29 @@ async def test_a_run_without_a_reachable_model_leaves_nothing_behind(tmp_path: P
     with pytest.raises(NoModelError, match=r"^task look: no model: openai/gpt-5: no key: "):
         await project.call("pinata_run", job)
     assert project.runs == []
+
+
+async def test_a_cancelled_run_hangs_up_on_its_models(tmp_path: Path) -> None:
+    project = Project.create(tmp_path, {"a.txt": "one\n"})
+    spoken = Spoken((TextPiece("so far"),), After.HANG)
+    async with open_model_server(lambda _: spoken) as server:
+        loop = {**LOOP, "baseUrl": server.anthropic_url}
+        (tmp_path / "models.json").write_text(json.dumps({"providers": {"loop": loop}}))
+        environment = {**project.env, "PI_CODING_AGENT_DIR": str(tmp_path)}
+        job = project.job([projects.scout("look")], {})
+        job["config"] = {"models": {"default": model("loop", "free")}, "mode": "observe"}
+        recorder = _CancelsWhenSpokenTo()
+        context = app.build_context(environment, project.repo.root, recorder)
+        with trio.fail_after(20):
+            answer = await app.call_tool(context, "pinata_run", job)
+            await server.wait_disconnected()
+    assert statuses(answer) == {"look": "cancelled"}
+    assert len(server.requests) == 1
+
+
+class _CancelsWhenSpokenTo(projects.Recorder):
+    """Cancels the run as soon as its agent has begun to speak."""
+
+    def happened(self, logged: Logged) -> None:
+        if isinstance(logged.event, TextDelta) and self.cancel is not None:
+            self.cancel("enough")
