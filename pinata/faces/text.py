@@ -141,6 +141,8 @@ def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     yield from notice_lines(answer)
     if receipt := answer.get("verification"):
         yield f"destination: {receipt['status']} (receipt {receipt['id']}, {receipt['freshness']})"
+    if evidence := answer.get("evidence"):
+        yield f"evidence: {evidence['id']}"
     cost = answer.get("costUsd")
     spent = "unknown cost" if cost is None else f"${cost:.4f}"
     yield f"{answer['elapsedMs'] / 1000:.1f} s, {answer['tokens']} tokens, {spent}"

@@ -55,6 +55,10 @@ def test_every_command_that_is_described_exists() -> None:
     named = re.findall(r"^\| `pinata ([a-z]+)([^`]*)`", COMMANDS, re.MULTILINE)
     assert {name for name, _ in named} == {
         "run",
+        "runs",
+        "transcript",
+        "changes",
+        "verify",
         "status",
         "logs",
         "agents",

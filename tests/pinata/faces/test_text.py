@@ -182,6 +182,7 @@ def test_whole_answer_is_shown() -> None:
                 nextOffset=2,
                 notices=["mind the gap"],
                 verification={"id": 3, "status": "verified", "freshness": "historical"},
+                evidence={"ref": "refs/pinata/0/evidence", "id": "e" * 40},
                 costUsd=None,
                 status="failed",
                 reason="1 of 2 tasks did not succeed",
@@ -200,6 +201,7 @@ def test_whole_answer_is_shown() -> None:
         "  more tasks: --offset 2",
         "notice: mind the gap",
         "destination: verified (receipt 3, historical)",
+        f"evidence: {'e' * 40}",
         "1.5 s, 12 tokens, unknown cost",
     ]
 
