@@ -17,6 +17,7 @@ def data_of(parts: Iterable[bytes]) -> list[bytes]:
         (b"data: a\n\ndata: b\n\n", [b"a", b"b"]),
         (b"data:a\r\n\r\ndata:  b\r\n\r\n", [b"a", b" b"]),
         (b"data: a\rdata: b\r\r\n", [b"a\nb"]),
+        (b"data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", [b"a\nb", b"c"]),
         (b": nothing\n\nevent: x\n\ndata\n\ndata:\n\n", []),
         (b"event: x\nid: 1\nretry: 2\ndata: a\nodd: y\n\n", [b"a"]),
         (b"data: a\n\ndata: never ended\n", [b"a"]),
@@ -26,6 +27,7 @@ def data_of(parts: Iterable[bytes]) -> list[bytes]:
 )
 def test_data_is_taken_out_of_a_stream(stream: bytes, data: list[bytes]) -> None:
     assert data_of([stream]) == data
+    assert data_of(stream[place : place + 1] for place in range(len(stream))) == data
 
 
 @given(st.lists(st.sampled_from([b"data: a", b"\n", b"\r", b"\r\n", b": c", b"data:"])), st.data())
