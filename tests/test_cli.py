@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pinata.app import TOOL_NAMES
 from tests.support.live import agents_left, live
 from tests.support.projects import (
     FAIL,
@@ -152,7 +153,7 @@ def test_bad_job_file_is_refused_with_2_and_nothing_is_left(
         ["run", "job.json", "--fast"],
         ["run", "job.json", "--mode", "loud"],
         ["run"],
-        ["runs"],
+        ["fly"],
         [],
         ["status", "--limit", "many"],
         ["status", "--limit", "65"],
@@ -533,7 +534,7 @@ def test_doctor_says_where_pinata_cannot_work(
 def test_tools_are_described_with_their_schemas(project: Project) -> None:
     described = json.loads(project.pinata("tools", "--json").stdout)
     names = [tool["name"] for tool in described]
-    assert names == ["pinata_run", "pinata_status", "pinata_integrate", "pinata_rollback"]
+    assert names == list(TOOL_NAMES)
     assert all(tool["parameters"]["additionalProperties"] is False for tool in described)
     shown = project.pinata("tools").stdout
     assert all(name in shown for name in names)

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import trio
 from pydantic import Field
 
 from engine.core.errors import UsageError
@@ -11,6 +12,7 @@ from pinata.tools.settlement import settle
 from pinata.work.conduct import taken_over
 from pinata.work.context import Context
 from pinata.work.lookup import look_up_run
+from pinata.work.planning import changed_definitions
 from pinata.work.repair import repair as repair_task
 
 MAX_FEEDBACK_BYTES = 64 << 10
@@ -33,8 +35,9 @@ async def repair(context: Context, request: RepairRequest) -> Answer:
         raise UsageError(f"feedback: is longer than {limit}: put the rest into a file")
     repository, folder = await look_up_run(context, request.run)
     async with taken_over(context, folder, context.cwd) as stored:
+        notices = await trio.to_thread.run_sync(changed_definitions, context, stored.record)
         await repair_task(context, stored, request.task, request.feedback)
-        return await settle(context, repository, folder)
+        return await settle(context, repository, folder, notices)
 
 
 _REPAIR = Tool(

@@ -168,3 +168,23 @@ async def test_run_taken_over_keeps_its_definitions_and_says_that_they_changed(
     )
     settled = await app.resume_run(context, RunId(answer["run"]))
     assert "historian" not in str(settled.get("notices"))
+
+
+@pytest.mark.slow
+async def test_repaired_run_keeps_its_definitions_and_says_that_they_changed(
+    project: Project,
+) -> None:
+    path = define_for_user(project, "author", WRITER)
+    answer = await project.run(
+        [builder("fix", "a.txt") | {"agent": "author"}],
+        {
+            "fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])],
+            "fix@2": [submits(changedFiles=["a.txt"])],
+        },
+        approval="the test says so",
+    )
+    path.unlink()
+    arguments = {"run": answer["run"], "task": "fix", "feedback": "once more"}
+    again = await project.call("pinata_repair", arguments)
+    assert statuses(again) == {"fix": "succeeded"}
+    assert any(said.startswith("agent author: its definition has") for said in again["notices"])
