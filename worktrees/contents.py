@@ -10,14 +10,14 @@ import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trio
 
 from engine.core.changes import quote_path
 from engine.core.ids import CommitId, TreeId
-from worktrees.hygiene import Repository, git
+from worktrees.hygiene import GitError, Repository, git
 from worktrees.machine import in_thread
 from worktrees.objects import read_commit_tree
 from worktrees.refusal import UnmergedPathsError
@@ -131,7 +131,7 @@ async def content_tree(
         # Nothing differs from HEAD, so its tree is the answer and need not be written again.
         tree = await read_commit_tree(repo, reading.head)
     else:
-        tree = await write_index_tree(repo, index)
+        tree = await _write_tree(repo, index, edits, settings)
     return ContentTree(
         reading.head,
         tree,
@@ -141,6 +141,20 @@ async def content_tree(
         edits.notes,
         reading.ignored,
     )
+
+
+async def _write_tree(
+    repo: Repository, index: Path, edits: _Edits, settings: Sequence[str]
+) -> TreeId:
+    try:
+        return await write_index_tree(repo, index)
+    except GitError:
+        # Nothing names the files just stored, so a garbage collection may have deleted them. The
+        # index takes them for stored, so it has to forget them first.
+        if not edits.put:
+            raise
+    await _edit_index(repo, index, replace(edits, gone=edits.put), settings)
+    return await write_index_tree(repo, index)
 
 
 async def write_index_tree(repo: Repository, index: Path) -> TreeId:

@@ -17,6 +17,7 @@ from worktrees.contents import (
     notes_about,
     private_index,
 )
+from worktrees.hygiene import GitError
 from worktrees.refusal import UnmergedPathsError, shown_paths
 from worktrees.status import decode_status
 
@@ -339,3 +340,46 @@ async def test_a_very_big_file_is_noted_and_one_that_vanished_is_not(
     )
     (repo.root / "big.bin").unlink()
     assert list(_big_file_notes(found, [b"big.bin", b"kept.txt/inner", b"kept.txt"])) == []
+
+
+_COLLECT = """#!/bin/sh
+cat
+[ -e {done} ] && exit
+unset GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY
+touch {done}
+exec git -C {root} gc --quiet --prune=now >&2
+"""
+
+
+def collect_in_the_middle(repo: RepoBuilder) -> None:
+    """Let Git collect garbage once, after a.txt was stored and before z.late is."""
+    script = repo.home / "collect"
+    text = _COLLECT.format(done=repo.home / "done", root=repo.root)
+    script.write_text(text)
+    script.chmod(0o755)
+    repo.git("config", "filter.collecting.clean", str(script))
+    repo.write(".git/info/attributes", "*.late filter=collecting\n")
+    repo.write("a.txt", "stored before the collection\n")
+    repo.write("z.late", "stored after it\n")
+
+
+async def test_a_collection_in_the_middle_costs_another_try(
+    repo: RepoBuilder, scratch: Path
+) -> None:
+    collect_in_the_middle(repo)
+    content = await content_of(repo, scratch)
+    assert (repo.home / "done").exists()
+    assert repo.content(content.tree, "a.txt") == b"stored before the collection\n"
+    assert repo.content(content.tree, "z.late") == b"stored after it\n"
+
+
+async def test_an_object_that_is_missing_for_another_reason_is_told(
+    repo: RepoBuilder, scratch: Path
+) -> None:
+    repo.write("staged.txt", "staged\n")
+    repo.git("add", "staged.txt")
+    blob = repo.ask("rev-parse", ":staged.txt")
+    (repo.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    (repo.root / "deleted.txt").unlink()
+    with pytest.raises(GitError, match=r"invalid object 100644 .* for 'staged\.txt'"):
+        await content_of(repo, scratch)
