@@ -81,18 +81,18 @@ def test_the_last_turn_stays_even_if_it_is_too_long() -> None:
 
 
 @pytest.mark.parametrize(
-    "messages",
+    ("messages", "kept_tokens"),
     [
-        [BRIEF],
-        talk(turn(0)),
-        talk(turn(0), turn(1))[:3],
-        [BRIEF, summary_message("older"), *turn(1)],
-        talk(turn(0), turn(1)),
+        ([BRIEF], 0),
+        (talk(turn(0)), 0),
+        (talk(turn(0), turn(1))[:3], 0),
+        ([BRIEF, summary_message("older"), *turn(1)], 0),
+        (talk(turn(0), turn(1)), 10_000),
     ],
     ids=["brief alone", "one turn", "no answer yet", "a summary and a turn", "all has room"],
 )
-def test_there_is_nothing_to_cut(messages: list[Message]) -> None:
-    assert find_cut(messages, kept_tokens=10_000) is None
+def test_there_is_nothing_to_cut(messages: list[Message], kept_tokens: int) -> None:
+    assert find_cut(messages, kept_tokens) is None
 
 
 @given(

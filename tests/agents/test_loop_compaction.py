@@ -94,6 +94,40 @@ async def test_the_session_says_from_where_on_whoever_continues_reads(tmp_path: 
     assert after["parentId"] == entry["id"]
 
 
+async def test_what_was_counted_before_a_summary_does_not_count_after_it(tmp_path: Path) -> None:
+    studio = studio_with_file(tmp_path)
+    model = PieceModel(
+        [reads(1), reads(2, tokens=CONTEXT), summary(), reads(3), submits()],
+        context_tokens=CONTEXT,
+    )
+    assert isinstance(await studio.run(model), Submitted)
+    assert [shown for shown, _ in model.shown].count(SUMMARY_SYSTEM) == 1
+
+
+async def test_a_second_summary_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    studio = studio_with_file(tmp_path)
+    model = PieceModel(
+        [
+            *(reads(1), reads(2, tokens=CONTEXT), summary("Read it once.")),
+            *(reads(3), reads(4, tokens=CONTEXT), summary("Read it twice.")),
+            submits(),
+        ],
+        context_tokens=CONTEXT,
+    )
+    assert isinstance(await studio.run(model), Submitted)
+    asked = model.asked[5][0]
+    assert isinstance(asked, UserMessage)
+    assert "Read it once." in asked.text
+    brief, replacement, *kept = model.asked[6]
+    assert (brief, replacement) == (UserMessage("Begin."), summary_message("Read it twice."))
+    assert [each.calls[0].id for each in kept if isinstance(each, AssistantMessage)] == ["c4"]
+    written = entries(studio)
+    last = [each for each in written if each["type"] == "compaction"][-1]
+    kept_entry = next(each for each in written if each["id"] == last["firstKeptEntryId"])
+    assert isinstance(kept_entry["message"], dict)
+    assert kept_entry["message"]["content"][0]["id"] == "c4"
+
+
 async def test_without_counts_of_the_provider_lengths_are_guessed(tmp_path: Path) -> None:
     studio = studio_with_file(tmp_path)
     answers = [reads(number) for number in range(4)]

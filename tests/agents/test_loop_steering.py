@@ -69,6 +69,18 @@ async def test_a_result_waits_for_messages_that_nobody_has_read(tmp_path: Path) 
     assert model.answers_of_tools[0].text.startswith("not accepted yet: messages have come")
 
 
+async def test_after_a_result_that_waited_follow_ups_wait_again(tmp_path: Path) -> None:
+    studio = open_studio(tmp_path, Kind.WRITER)
+    model = PieceModel([submits(), calls(READ), SAY, submits()])
+    model.before = {
+        0: lambda: studio.steers.post("First this.", follow_up=False),
+        1: lambda: studio.steers.post("Then that.", follow_up=True),
+    }
+    assert isinstance(await studio.run(model), Submitted)
+    assert heard(model, 2) == ["Begin.", "First this."]
+    assert heard(model, 3) == ["Begin.", "First this.", "Then that."]
+
+
 async def test_a_result_in_the_last_turn_does_not_wait(tmp_path: Path) -> None:
     studio = open_studio(tmp_path, Kind.WRITER, max_turns=1)
     model = PieceModel([submits()])
