@@ -52,6 +52,31 @@ _PROGRAM = ("git", *(part for setting in _SETTINGS for part in ("-c", setting)))
 # and exits 0: a silently smaller tree.
 _INCOMPLETE = re.compile(rb"could not open directory|^Ignoring path ", re.MULTILINE)
 
+# For the one call that reaches a network. Nobody is there to answer a question.
+_NETWORK = {
+    "SSH_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",
+}
+# Exactly what is asked for, into exactly the refs that are named: no tags, no tracking branches,
+# no FETCH_HEAD, no submodules, no collection afterwards.
+_FETCH = (
+    "fetch",
+    "--quiet",
+    "--atomic",
+    "--no-tags",
+    "--no-prune",
+    "--no-recurse-submodules",
+    "--no-auto-maintenance",
+    "--no-write-fetch-head",
+    "--no-write-commit-graph",
+    "--no-show-forced-updates",
+    "--refmap=",
+    "--upload-pack=git-upload-pack",
+    "--end-of-options",
+)
+_FETCH_OUTPUT = ToMemory(limit_bytes=1 << 20)
+
 _STDERR_TAIL_BYTES = 2000
 _SHOWN_WORDS = 4
 _SHOWN_STDERR_CHARS = 300
@@ -196,6 +221,38 @@ async def git_to_file(repo: Repository, *arguments: str | bytes, target: Path) -
     finally:
         with trio.CancelScope(shield=True):
             await in_thread(_unlink, complaints)
+
+
+async def git_fetch(
+    repo: Repository,
+    address: str,
+    refspecs: Sequence[str],
+    *,
+    protocol: str,
+    access: Mapping[str, str],
+) -> None:
+    """Fetch into `repo`: the only call here that may reach a network.
+
+    The address is given and not the name of a remote, whose configuration could move other refs,
+    leave objects out or name another program. There is no time limit; a cancelled call stops Git.
+
+    Args:
+        repo: where; only the refs that `refspecs` name change.
+        address: of the other repository; the user's `url.*.insteadOf` applies to it.
+        refspecs: each names a ref on either side.
+        protocol: the only one that Git may speak, also after `insteadOf` and redirections.
+        access: variables that let Git and ssh in; no other call gets them.
+
+    Raises:
+        GitError: it failed; no ref was changed.
+    """
+    env = _located_environment(repo, None) | _NETWORK | dict(access)
+    env["GIT_ALLOW_PROTOCOL"] = protocol
+    arguments = (*_FETCH, address, *refspecs)
+    ended = await run_git(*arguments, cwd=repo.root, env=env, mark=repo.mark, output=_FETCH_OUTPUT)
+    if ended.code != 0:
+        # The address may hold a password, which Git leaves out of what it says itself.
+        raise GitError(("fetch",), ended.code, ended.stderr)
 
 
 def _unlink(path: Path) -> None:

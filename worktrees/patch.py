@@ -1,6 +1,7 @@
 """The difference between two trees: as a list of changes, and as a patch that applies exactly."""
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +98,31 @@ async def write_patch(
     finally:
         with trio.CancelScope(shield=True):
             await in_thread(lambda: partial.unlink(missing_ok=True))
+
+
+async def cut_patch(whole: PatchFile, target: Path, limit_bytes: int) -> None:
+    """Write the first lines of a patch into `target`, mode 0600, and where the rest is.
+
+    Args:
+        whole: longer than `limit_bytes`.
+        target: must not exist.
+        limit_bytes: how much of it is taken at most.
+    """
+    await in_thread(_cut, whole, target, limit_bytes)
+
+
+def _cut(whole: PatchFile, target: Path, limit_bytes: int) -> None:
+    with whole.path.open("rb") as stream:
+        start = stream.read(limit_bytes)
+    # A line that is longer than the limit is cut in the middle.
+    start = start[: start.rfind(b"\n") + 1] or start + b"\n"
+    note = f"pinata: cut here, {len(start):,} of {whole.bytes:,} bytes; all of it: {whole.path}\n"
+    with open(target, "xb", opener=_private) as out:
+        out.write(start + os.fsencode(note))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _publish(partial: Path, target: Path) -> PatchFile:

@@ -33,6 +33,16 @@ def base_ref(run: RunId) -> str:
     return f"{run_prefix(run)}base"
 
 
+def checkout_ref(run: RunId) -> str:
+    """Return the ref that keeps a snapshot for reviews, where the base is another one."""
+    return f"{run_prefix(run)}checkout"
+
+
+def pull_ref(run: RunId, number: int, end: str) -> str:
+    """Return the ref that keeps one `end` of a fetched pull request, `base` or `head`."""
+    return f"{run_prefix(run)}pr/{number}/{end}"
+
+
 def evidence_ref(run: RunId) -> str:
     """Return the ref of a run's evidence commits."""
     return f"{run_prefix(run)}evidence"

@@ -45,23 +45,29 @@ class RestlessCheckoutError(ConflictError):
 
 
 async def take_snapshot(
-    repo: Repository, run: RunId, scratch: Path, *, include_uncommitted: bool
+    repo: Repository,
+    run: RunId,
+    scratch: Path,
+    *,
+    include_uncommitted: bool,
+    ref: str | None = None,
 ) -> Snapshot:
-    """Record the checkout as a commit that the run's base ref keeps.
+    """Record the checkout as a commit that a ref of the run keeps.
 
     Taking it again for the same run and contents gives the same commit.
 
     Args:
         repo: the checkout.
-        run: whose base it becomes.
+        run: whose it becomes.
         scratch: an existing folder that belongs to the engine.
         include_uncommitted: whether staged, modified and untracked files are part of it; ignored
             ones never are.
+        ref: what keeps it; without one, the run's base ref does.
 
     Raises:
         UnmergedPathsError: the index holds unmerged paths.
         ConflictError: there is no commit yet, or the checkout does not hold still.
-        RefMovedError: the run has another base already.
+        RefMovedError: the ref holds another one already.
         CollectedError: a garbage collection deleted what had just been written.
     """
     if include_uncommitted:
@@ -72,7 +78,7 @@ async def take_snapshot(
         raise ConflictError(f"{repo.root} has no commit yet; make one, then call again")
     snapshot = await with_objects(repo, lambda store: _record(store, content, run))
     passed("snapshot.recorded")
-    await keep_whole(repo, base_ref(run), snapshot.commit)
+    await keep_whole(repo, ref or base_ref(run), snapshot.commit)
     return snapshot
 
 

@@ -8,7 +8,7 @@ from engine.core.ids import TreeId
 from tests.support.repos import RepoBuilder
 from tests.worktrees.test_contents import HOSTILE_NAMES, content_of
 from worktrees.hygiene import GitError
-from worktrees.patch import changes_between, write_patch
+from worktrees.patch import changes_between, cut_patch, write_patch
 
 HOSTILE_SETTINGS = {
     "diff.noprefix": "true",
@@ -124,3 +124,26 @@ async def test_a_wide_difference_is_listed_too(repo: RepoBuilder) -> None:
     after = TreeId(repo.ask("rev-parse", "HEAD^{tree}"))
     changes = await changes_between(await repo.discovered(), before, after)
     assert [change.path.decode() for change in changes] == names
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [(20, b"diff --git a/e"), (10_000, b"")],
+    ids=["within a line", "between lines"],
+)
+async def test_a_cut_patch_ends_with_a_note_that_names_the_whole(
+    repo: RepoBuilder, scratch: Path, limit: int, kept: bytes
+) -> None:
+    before = TreeId(repo.ask("rev-parse", "HEAD^{tree}"))
+    repo.write("edited.txt", "line\n" * 5_000)
+    repo.commit("after")
+    after = TreeId(repo.ask("rev-parse", "HEAD^{tree}"))
+    whole = await write_patch(await repo.discovered(), before, after, scratch / "whole.patch")
+    target = scratch / "cut.diff"
+    await cut_patch(whole, target, limit)
+    start, _, note = target.read_bytes().removesuffix(b"\n").rpartition(b"\n")
+    assert whole.path.read_bytes().startswith(start)
+    assert limit - 10 < len(start) + 1 <= limit + 1
+    assert start.startswith(kept)
+    assert f"of {whole.bytes:,} bytes; all of it: {whole.path}" in note.decode()
+    assert target.stat().st_mode & 0o777 == 0o600
