@@ -8,7 +8,6 @@ from pathlib import Path
 from engine.system.links import leads_out
 
 MOST_FILES = 1_000
-_MOST_ENTRIES = 20_000
 
 
 @dataclass(slots=True)
@@ -26,7 +25,9 @@ class Found:
     notices: list[str] = field(default_factory=list)
 
 
-def find_definition_files(folder: Path, within: Path | None = None) -> Found:
+def find_definition_files(
+    folder: Path, within: Path | None = None, *, most_entries: int = 20_000
+) -> Found:
     """Return the `*.md` files below `folder`, but no `*.example.md`; blocks.
 
     Links are followed, each folder once. A folder that is not there holds nothing.
@@ -34,12 +35,13 @@ def find_definition_files(folder: Path, within: Path | None = None) -> Found:
     Args:
         folder: where to look; folders below it are looked into as well.
         within: what no link may lead out of; None lets them lead anywhere.
+        most_entries: how many names are looked at before giving up, whatever they are.
     """
     found = Found()
     if not os.path.lexists(folder):
         return found
     limit = None if within is None else within.resolve()
-    for count, path in enumerate(_walk(folder, limit, found.notices)):
+    for count, path in enumerate(_walk(folder, limit, most_entries, found.notices)):
         if count == MOST_FILES:
             found.notices.append(
                 f"{folder} holds more than {MOST_FILES:,} definitions: the rest is left out"
@@ -52,11 +54,10 @@ def find_definition_files(folder: Path, within: Path | None = None) -> Found:
     return found
 
 
-def _walk(top: Path, limit: Path | None, notices: list[str]) -> Iterator[Path]:
+def _walk(top: Path, limit: Path | None, room: int, notices: list[str]) -> Iterator[Path]:
     """Yield files in the order of their paths, and add a notice for each folder left out."""
     seen: set[tuple[int, int]] = set()
     waiting = [top]
-    room = _MOST_ENTRIES
     while waiting:
         folder = waiting.pop()
         if _leads_out(folder, limit):
