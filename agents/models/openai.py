@@ -35,7 +35,8 @@ _DONE = b"[DONE]"
 @asynccontextmanager
 async def open_client(endpoint: Endpoint) -> "AsyncIterator[OpenAiClient]":
     """Load the library and open a client for `endpoint`; it is closed when the context is left."""
-    client = await trio.to_thread.run_sync(_build, endpoint)
+    # Loading takes seconds on a busy machine, and a client that nobody uses holds nothing open.
+    client = await trio.to_thread.run_sync(_build, endpoint, abandon_on_cancel=True)
     try:
         yield client
     finally:

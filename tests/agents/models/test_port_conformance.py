@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 import trio
+import trio.testing
 
 from agents.models.port import (
     AnswerEnded,
@@ -27,6 +28,7 @@ from agents.models.port import (
     UserMessage,
 )
 from agents.models.scripted import ScriptedModel
+from agents.models.wire import IDLE_TIMEOUT_S
 from tests.support.agents import script_of
 from tests.support.model_dialects import RawCall, Refusal
 from tests.support.model_server import (
@@ -327,10 +329,14 @@ async def test_an_answer_that_stops_without_an_end_has_failed(serve: Serve) -> N
         assert failure_of(pieces).trouble is Trouble.DISCONNECT
 
 
-async def test_a_stalled_answer_counts_as_dropped(serve: Serve, autojump_clock: object) -> None:
+async def test_a_stalled_answer_counts_as_dropped(
+    serve: Serve, autojump_clock: trio.testing.MockClock
+) -> None:
     async with serve(Spoken((TextPiece("half"),), After.HANG)) as (model, _):
+        before = trio.current_time()
         failed = failure_of(await answer_of(model))
         assert failed.trouble is Trouble.DISCONNECT
+        assert trio.current_time() - before == pytest.approx(IDLE_TIMEOUT_S, abs=5)
 
 
 @pytest.mark.slow
