@@ -30,12 +30,14 @@ class Question:
 
     Attributes:
         taken: ids that no call of the answer may have.
+        is_aside: the answer is no part of the conversation, and nobody is shown its pieces.
     """
 
     system: str
     messages: Sequence[Message]
     tools: Sequence[ToolDeclaration] = ()
     taken: frozenset[str] = frozenset()
+    is_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,14 @@ class Asker:
         self, question: Question
     ) -> tuple[AssistantMessage, AnswerEnded | AnswerFailed]:
         """Return what one request brought, bounded and tidied, and how it ended."""
-        answer = AnswerCollector(self.attempt, self.note, set(question.taken))
+        show = _show_nobody if question.is_aside else self.note
+        answer = AnswerCollector(self.attempt, show, set(question.taken))
         async with self.model.stream(question.system, question.messages, question.tools) as pieces:
             async for piece in pieces:
                 if answer.add(piece):
                     break
         return answer.message, answer.end
+
+
+def _show_nobody(_: Trace) -> None:
+    """Let a piece of an answer pass unseen."""

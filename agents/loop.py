@@ -234,7 +234,8 @@ class _Conversation:
         cut = find_cut(self.talk.messages, room.kept)
         if cut is None:
             return self._full()
-        question = Question(SUMMARY_SYSTEM, (summary_request(self.talk.before(cut), room),))
+        request = summary_request(self.talk.before(cut), room)
+        question = Question(SUMMARY_SYSTEM, (request,), is_aside=True)
         message, end = await self.asker.ask(question, self._keep_broken)
         self._report_usage()
         if isinstance(end, AnswerFailed):

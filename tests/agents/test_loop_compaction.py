@@ -18,7 +18,7 @@ from agents.models.port import (
     Usage,
     UserMessage,
 )
-from engine.core.events import ContextCompacted, TurnStarted
+from engine.core.events import ContextCompacted, TextDelta, TurnStarted
 from engine.core.spec import Kind
 from tests.support.agents import PieceModel, Studio, calls, open_studio, submits
 
@@ -67,6 +67,7 @@ async def test_a_talk_that_fills_the_context_goes_on_with_a_summary(tmp_path: Pa
     assert [call.id for call in kept[0].calls] == ["c3"]
     turns = [note.turn for note in studio.notes if isinstance(note, TurnStarted)]
     assert turns == [1, 2, 3, 4]
+    assert not any(isinstance(note, TextDelta) for note in studio.notes)
     assert len([note for note in studio.notes if isinstance(note, ContextCompacted)]) == 1
 
 
