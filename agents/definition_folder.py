@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.core.errors import UsageError
+from engine.system.files import is_there
 from engine.system.links import leads_out
 
 MOST_FILES = 1_000
@@ -38,7 +40,11 @@ def find_definition_files(
         most_entries: how many names are looked at before giving up, whatever they are.
     """
     found = Found()
-    if not os.path.lexists(folder):
+    try:
+        if not is_there(folder):
+            return found
+    except UsageError as error:
+        found.notices.append(str(error))
         return found
     limit = None if within is None else within.resolve()
     for count, path in enumerate(_walk(folder, limit, most_entries, found.notices)):

@@ -109,6 +109,21 @@ def read_input(path: Path, limit_bytes: int, *, name: str | None = None) -> byte
     return data
 
 
+def is_there(path: Path) -> bool:
+    """Return whether anything stands at `path`, be it a link that leads nowhere.
+
+    Raises:
+        UsageError: that cannot be told.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    return True
+
+
 def _read_plain(path: Path, flags: int, limit_bytes: int) -> bytes | None:
     """Return a byte more than the limit at most; None when it is no regular file."""
     # Without O_NONBLOCK, opening a FIFO would wait for a writer for ever.

@@ -8,7 +8,7 @@ from engine.core.errors import UsageError
 from engine.core.quote import quote_value
 from engine.core.spec import RunSpec
 from engine.records.config import ConfigLayer
-from engine.system.files import read_input
+from engine.system.files import is_there, read_input
 from engine.system.links import leads_out
 from pinata.work.trust import Project
 
@@ -62,7 +62,7 @@ def read_configuration(agent_dir: Path | None, project: Project | None) -> Confi
         return Configuration(tuple(layers))
     path = project.root / PROJECT_FILE
     if not project.is_trusted:
-        notices = (project.ignored(path),) if _is_there(path) else ()
+        notices = (project.ignored(path),) if is_there(path) else ()
         return Configuration(tuple(layers), notices=notices)
     own = _layer(path, within=project.root)
     scripts = [layer.values.get("setup") for layer in own]
@@ -72,23 +72,8 @@ def read_configuration(agent_dir: Path | None, project: Project | None) -> Confi
 
 def _layer(path: Path, within: Path | None = None) -> list[ConfigLayer]:
     """Return the layer of a file, or nothing when there is none."""
-    if not _is_there(path):
+    if not is_there(path):
         return []
     if within is not None and leads_out(path, within.resolve()):
         raise UsageError(f"{path} leads out of the repository; put the file itself there")
     return [decode_config_file(read_input(path, _LIMIT_BYTES), str(path))]
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether anything stands at `path`, be it a link that leads nowhere.
-
-    Raises:
-        UsageError: that cannot be told.
-    """
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    return True

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from engine.core.errors import UsageError
 from engine.core.quote import quote_value
 from engine.records.json_text import decode_json
-from engine.system.files import read_input
+from engine.system.files import is_there, read_input
 
 _FILE = "trust.json"
 _LIMIT_BYTES = 1 << 20
@@ -75,7 +75,7 @@ def _read(path: Path) -> dict[str, bool | None]:
     Raises:
         UsageError: they cannot be read.
     """
-    if not path.exists():
+    if not is_there(path):
         return {}
     saved = decode_json(read_input(path, _LIMIT_BYTES), str(path))
     if not isinstance(saved, dict):

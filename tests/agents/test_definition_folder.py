@@ -65,3 +65,11 @@ def test_a_folder_whose_contents_cannot_be_looked_at_holds_no_folders(tmp_path: 
     found = unprivileged(lambda: find_definition_files(tmp_path))
     (tmp_path / "in").chmod(0o700)
     assert found.files == {}
+
+
+def test_a_folder_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+    (tmp_path / "closed" / "agents").mkdir(parents=True)
+    (tmp_path / "closed").chmod(0)
+    found = unprivileged(lambda: find_definition_files(tmp_path / "closed" / "agents"))
+    (tmp_path / "closed").chmod(0o700)
+    assert found.notices == [f"{tmp_path / 'closed' / 'agents'} cannot be read: Permission denied"]

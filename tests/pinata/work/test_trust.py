@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from pinata.work.trust import Project, is_trusted, judge_project
+from tests.support.privileges import unprivileged
 
 ROOT = PurePosixPath("/home/u/src/app")
 
@@ -80,3 +81,12 @@ def test_decisions_in_a_pipe_hold_nobody_up(tmp_path: Path) -> None:
     objection = judge_project(tmp_path, tmp_path, stated=None).objection
     assert objection is not None
     assert "trust.json is no regular file" in objection
+
+
+def test_decisions_out_of_reach_trust_nobody(tmp_path: Path) -> None:
+    (tmp_path / "pi").mkdir()
+    (tmp_path / "pi").chmod(0)
+    project = unprivileged(lambda: judge_project(tmp_path, tmp_path / "pi", stated=None))
+    (tmp_path / "pi").chmod(0o700)
+    assert project.objection is not None
+    assert "trust.json cannot be read: Permission denied; mend it" in project.objection
