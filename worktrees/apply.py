@@ -6,35 +6,28 @@ and what it replaces is kept until the integration is rolled back, so a crash at
 something that can be completed or undone.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import trio
 
-from engine.core.changes import ABSENT_MODE, Change
-from engine.core.errors import ConflictError, PinataError
-from engine.system import faults, files
+from engine.core.changes import Change
+from engine.core.errors import ConflictError
 from worktrees import apply_recovery
-from worktrees.apply_ground import Ground, survey
-from worktrees.apply_plan import ConflictsError, PathConflict, check_changes
+from worktrees.apply_layers import chains
+from worktrees.apply_making import Order, make_plan
+from worktrees.apply_plan import check_changes
 from worktrees.apply_recovery import FileAnswer
-from worktrees.apply_slots import check_unchanged, fill_slots, make_slots, remove_slots, staging
-from worktrees.apply_stage import StoredFile, changed_files, check_out
+from worktrees.apply_renewal import plan_renewal
+from worktrees.apply_slots import remove_slots
+from worktrees.apply_stage import StoredFile
 from worktrees.apply_state import machine_failures
-from worktrees.exchange import MOVERS, Mover, choose_mover, mover_for
-from worktrees.folders import Folders
+from worktrees.exchange import MOVERS, Mover, mover_for
 from worktrees.hygiene import Repository
 from worktrees.journal import Journal, JournalState
-from worktrees.journal_store import (
-    advance,
-    archive_journal,
-    next_number,
-    read_journal,
-    write_journal,
-)
+from worktrees.journal_store import advance, read_journal
 from worktrees.presence import differing_paths
 from worktrees.state import StateTriple, measure
 
@@ -69,136 +62,43 @@ async def prepare(
         UsageError: the changes cannot be put into any checkout.
         ExternalError: Git or the machine failed.
     """
+    order = Order(evidence_digest, triple, folder, movers)
+    return await make_plan(repo, check_changes(changes), order)
+
+
+async def renew(
+    repo: Repository,
+    changes: Sequence[Change],
+    *,
+    evidence_digest: str,
+    triple: StateTriple,
+    upon: Journal,
+    movers: tuple[Mover, ...] = MOVERS,
+) -> Journal:
+    """Plan that `changes` take the place of the integration in force; see `prepare`.
+
+    Each path goes straight to its new result. A rollback of the new plan leads back to what stood
+    there before all of it. Until `execute` is through, the old one can come into force again.
+
+    Args:
+        repo: the checkout.
+        changes: the net effect from what stood there before all of it, one change per path.
+        evidence_digest: of the new changes.
+        triple: the state of the checkout just now.
+        upon: the integration in force, which may have been interrupted.
+        movers: the ways in which files can change places.
+
+    Raises:
+        ConflictsError: a path is neither as `upon` left it nor as it was before, or is in the way.
+        ConflictError: HEAD or the index moved since `upon` was planned.
+        CorruptionError: the originals that `upon` saved are gone.
+        ExternalError: Git or the machine failed.
+    """
+    await _check_unmoved(repo, upon)
     ordered = check_changes(changes)
-    begun = await trio.to_thread.run_sync(_begin, folder, repo.root, movers)
-    try:
-        ground = await _examine_and_stage(repo, ordered, triple, begun.slots)
-        journal = Journal(
-            folder=folder,
-            number=begun.number,
-            state=JournalState.APPLYING,
-            evidence_digest=evidence_digest,
-            root=repo.root,
-            head=triple.head,
-            index_digest=triple.index_digest,
-            slots=begun.slots,
-            entries=(),
-            removed_folders=ground.removed_folders,
-            made_folders=ground.made_folders,
-            in_one_step=begun.in_one_step,
-        )
-        return await trio.to_thread.run_sync(_seal, begun, journal, ordered, ground)
-    except BaseException:
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(_clear, begun)
-        raise
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    folder: Path
-    earlier: Journal | None
-    number: int
-    slots: Path
-    in_one_step: bool
-
-
-def _begin(folder: Path, root: Path, movers: tuple[Mover, ...]) -> _Begun:
-    with machine_failures("the integration could not be prepared"):
-        files.make_private_dir(folder)
-        earlier = read_journal(folder)
-        if earlier is not None and earlier.state is not JournalState.ROLLED_BACK:
-            raise ConflictError(
-                f"an integration of this run is {earlier.state.value.replace('_', ' ')}; "
-                "complete it or roll it back first"
-            )
-        if earlier is not None:
-            remove_slots(folder, earlier.slots)
-        number = next_number(folder, earlier)
-        slots = make_slots(folder, root, number)
-        try:
-            mover = choose_mover(slots, movers)
-            staging(slots).mkdir()
-        except BaseException:
-            remove_slots(folder, slots)
-            raise
-        return _Begun(folder, earlier, number, slots, mover.in_one_step)
-
-
-def _survey(root: Path, slots: Path, changes: Sequence[Change]) -> Ground:
-    with machine_failures("the checkout could not be looked at"), Folders(root) as folders:
-        facts = slots.stat()
-        return survey(folders, changes, facts.st_dev, facts.st_mtime_ns)
-
-
-async def _examine_and_stage(
-    repo: Repository, changes: Sequence[Change], triple: StateTriple, slots: Path
-) -> Ground:
-    """Return the ground for `changes`, whose results lie staged in `slots` then.
-
-    Both take a call of git, so they are done side by side.
-    """
-    ground = await trio.to_thread.run_sync(_survey, repo.root, slots, changes)
-    conflicts = list(ground.conflicts)
-    failures: list[PinataError] = []
-
-    async def compare() -> None:
-        conflicts.extend(await _content_conflicts(repo, changes, ground, slots))
-
-    async def stage() -> None:
-        target, index = staging(slots), slots / "results.index"
-        await check_out(repo, changes, triple.content_tree, target, index)
-
-    async def attempt(work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except PinataError as error:
-            failures.append(error)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(attempt, compare)
-        if not conflicts:
-            nursery.start_soon(attempt, stage)
-    if conflicts:
-        raise ConflictsError("the checkout is in the way; nothing was written", conflicts)
-    if failures:
-        raise failures[0]
-    return ground
-
-
-async def _content_conflicts(
-    repo: Repository, changes: Sequence[Change], ground: Ground, slots: Path
-) -> list[PathConflict]:
-    expected = [
-        StoredFile(change.path, change.old_mode, change.old_blob)
-        for change in changes
-        if change.old_mode != ABSENT_MODE and ground.states.get(change.path) is not None
-    ]
-    changed = await changed_files(repo, expected, slots / "expected.index")
-    return [PathConflict(path, "has changed since the run started") for path in changed]
-
-
-def _seal(begun: _Begun, journal: Journal, changes: Sequence[Change], ground: Ground) -> Journal:
-    with machine_failures("the integration could not be prepared"):
-        planned = replace(journal, entries=fill_slots(begun.slots, changes, ground.states))
-        check_unchanged(planned, ground)
-        if begun.earlier is not None:
-            archive_journal(begun.earlier)
-            faults.point("apply.prepare.archived")
-        write_journal(planned)
-        return planned
-
-
-def _clear(begun: _Begun) -> None:
-    """Remove what a refused or failed preparation left, unless its journal is in force.
-
-    Writing the journal may have failed after it took its place.
-    """
-    journal = read_journal(begun.folder)
-    if journal is not None and journal.number == begun.number:
-        journal.file.unlink()
-        files.sync_dir(begun.folder)
-    remove_slots(begun.folder, begun.slots)
+    renewal = await trio.to_thread.run_sync(plan_renewal, upon, ordered, _mover_of(upon))
+    order = Order(evidence_digest, triple, upon.folder, movers, upon, renewal)
+    return await make_plan(repo, check_changes(renewal.moves), order)
 
 
 async def execute(journal: Journal, *, mover: Mover | None = None) -> Journal:
@@ -263,11 +163,10 @@ async def verify_applied(repo: Repository, journal: Journal) -> tuple[bytes, ...
 
 def results_of(journal: Journal) -> dict[bytes, StoredFile | None]:
     """Return what each path of `journal` holds once it is applied; None where nothing does."""
+    newest = {path: chain[0].entry.after for path, chain in chains(journal.layers).items()}
     return {
-        entry.path: None
-        if entry.after is None
-        else StoredFile(entry.path, entry.after.mode, entry.after.blob)
-        for entry in journal.entries
+        path: None if after is None else StoredFile(path, after.mode, after.blob)
+        for path, after in newest.items()
     }
 
 
@@ -296,8 +195,8 @@ async def discard_originals(folder: Path) -> None:
     For whoever is about to remove the folder: a rollback is no longer possible afterwards.
     """
     journal = await load_journal(folder)
-    if journal is not None:
-        await trio.to_thread.run_sync(remove_slots, folder, journal.slots)
+    for layer in () if journal is None else journal.layers:
+        await trio.to_thread.run_sync(remove_slots, folder, layer.slots)
 
 
 async def _check_unmoved(repo: Repository, journal: Journal) -> None:

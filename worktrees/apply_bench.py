@@ -23,7 +23,7 @@ from worktrees.apply_plan import (
 from worktrees.apply_slots import FLUSH_EACH
 from worktrees.exchange import Mover
 from worktrees.folders import Folders, split_path
-from worktrees.journal import Journal
+from worktrees.journal import FileState, Journal
 
 _SPARE_FOLDER = b"folder"
 
@@ -56,11 +56,13 @@ class Bench:
         self._slots.__exit__(kind, error, trace)
         self.folders.__exit__(kind, error, trace)
 
-    def locate(self) -> tuple[Where, ...]:
-        """Return where each entry stands, in the order of the journal; reads every file."""
-        return tuple(
-            self._moves.locate(slot, entry) for slot, entry in enumerate(self.journal.entries)
-        )
+    def live(self, path: bytes) -> FileState | None:
+        """Return what stands at `path` now; reads it."""
+        return self._moves.live(path)
+
+    def locate(self, slot: int, live: FileState | None) -> Where:
+        """Return where the entry of `slot` stands, given what is at its path; reads its slot."""
+        return self._moves.locate(slot, self.journal.entries[slot], live)
 
     def tidy(self) -> None:
         """Remove from the slots what moves that were cut short left there and means nothing."""

@@ -39,13 +39,14 @@ class Moves:
         """The open folder of the slots."""
         return self._slots.open(b"")
 
-    def locate(self, slot: int, entry: JournalEntry) -> Where:
-        """Return where `entry` stands; reads every file."""
+    def locate(self, slot: int, entry: JournalEntry, live: FileState | None) -> Where:
+        """Return where `entry` stands, given what is at its path; reads every file."""
         name = _slot_name(slot)
         kept = (read_state(self.slot_folder, each) for each in (name, aside_of(name)))
-        return locate(entry, self._live(entry.path), *kept)
+        return locate(entry, live, *kept)
 
-    def _live(self, path: bytes) -> FileState | None:
+    def live(self, path: bytes) -> FileState | None:
+        """Return what stands at `path` now; reads it."""
         folder, name = split_path(path)
         try:
             return read_state(self._folders.open(folder), name)

@@ -132,6 +132,8 @@ def steps_of(journal: Journal) -> tuple[Step, ...]:
     takes: list[Step] = []
     puts: list[Step] = []
     for slot, entry in enumerate(journal.entries):
+        if entry.is_void:
+            continue
         if entry.after is None:
             takes.append(Take(slot, entry))
         elif entry.before is None:

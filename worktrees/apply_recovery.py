@@ -4,8 +4,7 @@ Both decide about every path before they move the first file, and read each file
 blocks.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -13,6 +12,7 @@ from engine.core.changes import quote_path
 from engine.core.errors import ConflictError, CorruptionError, ExternalError
 from worktrees.apply_bench import Bench
 from worktrees.apply_ground import Leaving, obstacle, unusable
+from worktrees.apply_layers import Places, chains, locate_all, open_benches
 from worktrees.apply_plan import (
     ConflictsError,
     PathConflict,
@@ -24,15 +24,16 @@ from worktrees.apply_plan import (
     steps_of,
 )
 from worktrees.apply_slots import remove_slots
-from worktrees.apply_state import machine_failures
 from worktrees.exchange import Mover
-from worktrees.journal import Journal, JournalState
-from worktrees.journal_store import advance
+from worktrees.journal import FileState, Journal, JournalState
+from worktrees.journal_store import advance, reinstate_journal
 
 _INTERRUPTED = frozenset({JournalState.APPLYING, JournalState.ROLLING_BACK})
 _TO_DO = frozenset({Where.BEFORE, Where.BETWEEN})
 _TO_UNDO = frozenset({Where.AFTER, Where.BETWEEN, Where.DISPLACED})
-_REASONS = {
+_AS_PLANNED = frozenset({Where.AFTER})
+_NOT_ASTRAY = frozenset(Where) - {Where.EDITED, Where.LOST}
+REASONS = {
     Where.PUT_BACK: "was put back by hand",
     Where.DISPLACED: "was edited while the changes were applied",
     Where.LOST: "was removed by hand, or its saved original was",
@@ -117,6 +118,10 @@ def _take_all_back(bench: Bench, done: list[Step]) -> None:
     `applying` beside a checkout as it was before is a true one.
     """
     journal = bench.journal
+    if journal.earlier is not None:
+        _undo(bench, done)
+        _return_to_earlier(journal, journal.earlier)
+        return
     try:
         advance(journal, JournalState.ROLLING_BACK)
     except OSError:
@@ -127,6 +132,18 @@ def _take_all_back(bench: Bench, done: list[Step]) -> None:
         _end_rollback(replace(journal, state=JournalState.ROLLING_BACK))
     except OSError:
         return
+
+
+def _return_to_earlier(journal: Journal, earlier: Journal) -> None:
+    """Put the integration that `journal` was planned upon in force again, if that can be written.
+
+    If not, nothing is wrong: the plan stays one of which nothing was done yet.
+    """
+    try:
+        reinstate_journal(earlier)
+    except OSError:
+        return
+    remove_slots(journal.folder, journal.slots)
 
 
 def _undo(bench: Bench, done: list[Step]) -> None:
@@ -141,7 +158,8 @@ def _undo(bench: Bench, done: list[Step]) -> None:
 
 def _end_rollback(journal: Journal) -> None:
     advance(journal, JournalState.ROLLED_BACK)
-    remove_slots(journal.folder, journal.slots)
+    for layer in journal.layers:
+        remove_slots(layer.folder, layer.slots)
 
 
 def complete(journal: Journal, mover: Mover) -> Journal:
@@ -151,15 +169,13 @@ def complete(journal: Journal, mover: Mover) -> Journal:
             f"the integration is {journal.state.value.replace('_', ' ')} and cannot be completed; "
             "finish the rollback, then integrate again"
         )
-    with _open_bench(journal, mover) as bench:
-        where = bench.locate()
-        conflicts = [
-            PathConflict(entry.path, _REASONS.get(place, "was put back by hand"))
-            for entry, place in zip(journal.entries, where, strict=True)
-            if place is not Where.AFTER
-            and not (place in _TO_DO and journal.state is JournalState.APPLYING)
-        ]
-        conflicts.extend(_blocked(bench, where, _TO_DO, coming=True))
+    with open_benches(journal, mover) as benches:
+        places = locate_all(benches)
+        bench, where = benches[0], places[0]
+        allowed = _AS_PLANNED | (_TO_DO if journal.state is JournalState.APPLYING else set())
+        conflicts = _astray(benches[:1], places[:1], allowed)
+        conflicts.extend(_astray(benches[1:], places[1:], _AS_PLANNED))
+        conflicts.extend(_blocked(benches[:1], _arrivals(bench, where)))
         if conflicts:
             raise ConflictsError("the integration cannot be completed", conflicts)
         bench.tidy()
@@ -168,24 +184,19 @@ def complete(journal: Journal, mover: Mover) -> Journal:
         return advance(journal, JournalState.VERIFYING)
 
 
-@contextmanager
-def _open_bench(journal: Journal, mover: Mover) -> Iterator[Bench]:
-    """Open a bench for a journal that was written by an earlier call.
-
-    Raises:
-        CorruptionError: its slots are gone.
-        ExternalError: from the block too, for whatever the machine refuses.
-    """
-    if not journal.slots.is_dir():
-        raise CorruptionError(
-            f"the saved originals of the integration are gone from {journal.slots}; nothing was "
-            "done"
-        )
-    with machine_failures("the checkout could not be looked at"), Bench(journal, mover) as bench:
-        yield bench
+def _astray(
+    benches: Sequence[Bench], places: Places, allowed: frozenset[Where]
+) -> list[PathConflict]:
+    """Return the entries that do not stand where they may."""
+    return [
+        PathConflict(entry.path, REASONS.get(place, "was put back by hand"))
+        for bench, where in zip(benches, places, strict=True)
+        for entry, place in zip(bench.journal.entries, where, strict=True)
+        if place is not None and place not in allowed
+    ]
 
 
-def _complete_steps(bench: Bench, where: tuple[Where, ...]) -> None:
+def _complete_steps(bench: Bench, where: tuple[Where | None, ...]) -> None:
     done: list[Step] = []
     try:
         bench.carry_out(_steps_at(bench.journal, where, _TO_DO), done)
@@ -201,34 +212,36 @@ def put_back(journal: Journal, mover: Mover) -> tuple[FileAnswer, ...]:
     """Return every path of `journal` to what it was; see `apply.rollback`."""
     if journal.state is JournalState.ROLLED_BACK:
         raise ConflictError("the integration has been rolled back already")
-    with _open_bench(journal, mover) as bench:
-        where = bench.locate()
-        _check_originals(journal, where)
-        edited = {
-            entry.path: _REASONS[place]
-            for entry, place in zip(journal.entries, where, strict=True)
-            if place in (Where.EDITED, Where.LOST)
-        }
-        for conflict in _blocked(bench, where, _TO_UNDO, coming=False):
-            edited.setdefault(conflict.path, conflict.reason)
+    with open_benches(journal, mover) as benches:
+        places = locate_all(benches)
+        for bench, where in zip(benches, places, strict=True):
+            interrupted = bench is benches[0] and journal.state in _INTERRUPTED
+            _check_originals(bench.journal, where, interrupted=interrupted)
+        lost = [
+            *_astray(benches, places, _NOT_ASTRAY),
+            *_blocked(benches, _returns(benches, places)),
+        ]
+        edited = {conflict.path for conflict in lost}
+        moving = {each.path for each in _returns(benches, places)}
         if edited:
-            raise RollbackRefusedError(
-                [PathConflict(path, reason) for path, reason in edited.items()],
-                _answers(journal, where, FileOutcome.KEPT, frozenset(edited)),
-            )
+            answers = _answers(journal, moving, FileOutcome.KEPT, edited)
+            raise RollbackRefusedError(lost, answers)
         try:
             rolling_back = advance(journal, JournalState.ROLLING_BACK)
         except OSError as error:
             raise IncompleteError(str(error)) from error
-        _undo(bench, list(_steps_at(journal, where, _TO_UNDO)))
+        for bench, where in zip(benches, places, strict=True):
+            _undo(bench, list(_steps_at(bench.journal, where, _TO_UNDO)))
     try:
         _end_rollback(rolling_back)
     except OSError as error:
         raise IncompleteError(str(error)) from error
-    return _answers(journal, where, FileOutcome.RESTORED, frozenset())
+    return _answers(journal, moving, FileOutcome.RESTORED, frozenset())
 
 
-def _check_originals(journal: Journal, where: tuple[Where, ...]) -> None:
+def _check_originals(
+    journal: Journal, where: tuple[Where | None, ...], *, interrupted: bool
+) -> None:
     """Make sure that what was moved away is still there.
 
     Raises:
@@ -237,7 +250,6 @@ def _check_originals(journal: Journal, where: tuple[Where, ...]) -> None:
             moved away is theirs.
     """
     for entry, place in zip(journal.entries, where, strict=True):
-        interrupted = journal.state in _INTERRUPTED
         removed_by_hand = interrupted and entry.after is None
         if (place is Where.LOST and not removed_by_hand) or (
             place is Where.DISPLACED and not interrupted
@@ -249,7 +261,7 @@ def _check_originals(journal: Journal, where: tuple[Where, ...]) -> None:
 
 
 def _steps_at(
-    journal: Journal, where: tuple[Where, ...], wanted: frozenset[Where]
+    journal: Journal, where: tuple[Where | None, ...], wanted: frozenset[Where]
 ) -> tuple[Step, ...]:
     """Return the steps for entries that stand at `wanted`, and all steps for folders."""
     return tuple(
@@ -259,47 +271,72 @@ def _steps_at(
     )
 
 
-def _blocked(
-    bench: Bench, where: tuple[Where, ...], wanted: frozenset[Where], *, coming: bool
-) -> list[PathConflict]:
-    """Return what keeps entries at `wanted` from being moved to their after state, or back."""
-    journal = bench.journal
-    places = {
-        entry: place for entry, place in zip(journal.entries, where, strict=True) if place in wanted
-    }
-    removed = frozenset(gone.path for gone in journal.removed_folders)
-    made = frozenset(journal.made_folders)
-    vanishing, appearing = (removed, made) if coming else (made, removed)
-    targets = [(entry, entry.after if coming else entry.before) for entry in places]
+@dataclass(frozen=True, slots=True)
+class _Journey:
+    """A path on its way to another state.
+
+    Attributes:
+        is_there: whether anything stands at the path now.
+        target: what will.
+    """
+
+    path: bytes
+    is_there: bool
+    target: FileState | None
+
+
+def _arrivals(bench: Bench, where: tuple[Where | None, ...]) -> list[_Journey]:
+    """Return the paths of a plan that are still on their way to what it leads to."""
+    return [
+        _Journey(entry.path, entry.before is not None and place is not Where.BETWEEN, entry.after)
+        for entry, place in zip(bench.journal.entries, where, strict=True)
+        if place in _TO_DO
+    ]
+
+
+def _returns(benches: Sequence[Bench], places: Places) -> list[_Journey]:
+    """Return the paths that have to go back to what they were before all of it."""
+    journeys = []
+    for path, chain in chains([bench.journal for bench in benches]).items():
+        moved = [link for link in chain if places[link.layer][link.slot] in _TO_UNDO]
+        if moved:
+            newest, oldest = moved[0], moved[-1].entry
+            is_between = places[newest.layer][newest.slot] is Where.BETWEEN
+            is_there = newest.entry.after is not None and not is_between
+            journeys.append(_Journey(path, is_there, oldest.before))
+    return journeys
+
+
+def _blocked(benches: Sequence[Bench], journeys: Sequence[_Journey]) -> list[PathConflict]:
+    """Return what keeps paths from reaching their targets.
+
+    What the plans make and remove in the way of folders goes either way.
+    """
+    folders, slots = benches[0].folders, benches[0].journal.slots
+    touched = {gone.path for bench in benches for gone in bench.journal.removed_folders}
+    touched |= {made for bench in benches for made in bench.journal.made_folders}
     leaving = Leaving(
-        frozenset(entry.path for entry, target in targets if target is None), vanishing
+        frozenset(each.path for each in journeys if each.target is None), frozenset(touched)
     )
-    arriving = [
-        entry.path
-        for entry, target in targets
-        if target is not None
-        and (entry.before is None or entry.after is None or places[entry] is Where.BETWEEN)
-    ]
     conflicts = [
-        PathConflict(path, reason)
-        for path in arriving
-        if (reason := obstacle(bench.folders, path, leaving, appearing))
+        PathConflict(each.path, reason)
+        for each in journeys
+        if each.target is not None
+        and not each.is_there
+        and (reason := obstacle(folders, each.path, leaving, frozenset(touched)))
     ]
-    device = journal.slots.stat().st_dev
-    moving = [*(entry.path for entry in places), *sorted(removed | made)] if places else []
-    return conflicts or list(unusable(bench.folders, moving, device))
+    moving = [*(each.path for each in journeys), *sorted(touched)] if journeys else []
+    return conflicts or list(unusable(folders, moving, slots.stat().st_dev))
 
 
 def _answers(
-    journal: Journal, where: tuple[Where, ...], moved: FileOutcome, edited: frozenset[bytes]
+    journal: Journal, moving: Collection[bytes], moved: FileOutcome, edited: Collection[bytes]
 ) -> tuple[FileAnswer, ...]:
     answers: list[FileAnswer] = []
-    for entry, place in zip(journal.entries, where, strict=True):
-        if entry.path in edited:
+    for path in chains(journal.layers):
+        if path in edited:
             outcome = FileOutcome.EDITED
-        elif place in (Where.BEFORE, Where.PUT_BACK):
-            outcome = FileOutcome.ALREADY
         else:
-            outcome = moved
-        answers.append(FileAnswer(entry.path, outcome))
+            outcome = moved if path in moving else FileOutcome.ALREADY
+        answers.append(FileAnswer(path, outcome))
     return tuple(answers)

@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,11 +86,15 @@ def remove_slots(folder: Path, slots: Path) -> None:
 
 
 def fill_slots(
-    slots: Path, changes: Sequence[Change], states: dict[bytes, FileState | None]
+    slots: Path,
+    changes: Sequence[Change],
+    states: dict[bytes, FileState | None],
+    exact: Collection[bytes] = (),
 ) -> tuple[JournalEntry, ...]:
     """Move the staged files into their slots and return the entries of the plan, flushed.
 
-    A path that is on disk already what it shall become, down to its bytes, needs no entry.
+    A path that is on disk already what it shall become, down to its bytes, needs no entry. The
+    staged files of the paths in `exact` have the permission bits that they shall have.
     """
     entries: list[JournalEntry] = []
     with Folders(staging(slots)) as staged:
@@ -98,7 +102,7 @@ def fill_slots(
             before = states[change.path]
             after = None
             if change.new_mode != ABSENT_MODE:
-                after = _finish(staged, change, before)
+                after = _finish(staged, change, None if change.path in exact else before)
             if before is not None and after is not None and before.same_content(after):
                 continue
             if after is not None:

@@ -104,6 +104,11 @@ class JournalEntry:
     before: FileState | None
     after: FileState | None
 
+    @property
+    def is_void(self) -> bool:
+        """Whether it moves nothing: it was taken out of a plan that another was built upon."""
+        return self.before == self.after
+
 
 @dataclass(frozen=True, slots=True)
 class RemovedFolder:
@@ -130,6 +135,9 @@ class Journal:
         removed_folders: sorted by path.
         made_folders: folders that the plan creates, sorted by path.
         in_one_step: whether the file system replaces a file without it ever being absent.
+        earlier: the integration that was in force when this one was planned, of which nothing had
+            to be taken back first. Before this plan the checkout held what that one led to, and
+            before that one what it says. Its entries that were not in force are void.
     """
 
     folder: Path
@@ -144,8 +152,14 @@ class Journal:
     removed_folders: tuple[RemovedFolder, ...]
     made_folders: tuple[bytes, ...]
     in_one_step: bool = True
+    earlier: "Journal | None" = None
 
     @property
     def file(self) -> Path:
         """Where the journal is stored."""
         return self.folder / JOURNAL_NAME
+
+    @property
+    def layers(self) -> "tuple[Journal, ...]":
+        """This one and all that it was built upon, the newest first."""
+        return (self,) if self.earlier is None else (self, *self.earlier.layers)

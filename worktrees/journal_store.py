@@ -90,6 +90,7 @@ class _JournalV1(_Stored):
     removed_folders: list[_RemovedFolderV1]
     made_folders: list[str]
     in_one_step: bool = True
+    earlier: "_JournalV1 | None" = None
 
 
 class _Versioned(BaseModel):
@@ -98,32 +99,33 @@ class _Versioned(BaseModel):
 
 def encode_journal(journal: Journal) -> bytes:
     """Return the stored form of `journal`; where it lies is not part of it."""
-    return (
-        _JournalV1(
-            number=journal.number,
-            state=journal.state.value,
-            evidence_digest=journal.evidence_digest,
-            root=quote_path(os.fsencode(journal.root)),
-            head=journal.head,
-            index_digest=journal.index_digest,
-            slots=quote_path(os.fsencode(journal.slots)),
-            entries=[
-                _EntryV1(
-                    path=quote_path(entry.path),
-                    before=_stored_state(entry.before),
-                    after=_stored_state(entry.after),
-                )
-                for entry in journal.entries
-            ],
-            removed_folders=[
-                _RemovedFolderV1(path=quote_path(gone.path), permissions=gone.permissions)
-                for gone in journal.removed_folders
-            ],
-            made_folders=[quote_path(path) for path in journal.made_folders],
-            in_one_step=journal.in_one_step,
-        )
-        .model_dump_json()
-        .encode("utf-8")
+    return _stored_journal(journal).model_dump_json().encode("utf-8")
+
+
+def _stored_journal(journal: Journal) -> _JournalV1:
+    return _JournalV1(
+        number=journal.number,
+        state=journal.state.value,
+        evidence_digest=journal.evidence_digest,
+        root=quote_path(os.fsencode(journal.root)),
+        head=journal.head,
+        index_digest=journal.index_digest,
+        slots=quote_path(os.fsencode(journal.slots)),
+        entries=[
+            _EntryV1(
+                path=quote_path(entry.path),
+                before=_stored_state(entry.before),
+                after=_stored_state(entry.after),
+            )
+            for entry in journal.entries
+        ],
+        removed_folders=[
+            _RemovedFolderV1(path=quote_path(gone.path), permissions=gone.permissions)
+            for gone in journal.removed_folders
+        ],
+        made_folders=[quote_path(path) for path in journal.made_folders],
+        in_one_step=journal.in_one_step,
+        earlier=None if journal.earlier is None else _stored_journal(journal.earlier),
     )
 
 
@@ -160,7 +162,7 @@ def decode_journal(data: bytes, folder: Path) -> Journal:
         raise CorruptionError(f"{file} is damaged: {error.errors()[0]['msg']}") from error
     except (ValueError, IndexError) as error:
         raise CorruptionError(f"{file} is damaged: a path in it is badly quoted") from error
-    if not _names_its_own_places(journal):
+    if not all(map(_names_its_own_places, journal.layers)):
         raise CorruptionError(f"{file} is damaged: it names a place that is no integration's")
     return journal
 
@@ -208,6 +210,7 @@ def _core_journal(stored: _JournalV1, folder: Path) -> Journal:
         ),
         made_folders=tuple(unquote_path(path) for path in stored.made_folders),
         in_one_step=stored.in_one_step,
+        earlier=None if stored.earlier is None else _core_journal(stored.earlier, folder),
     )
 
 
@@ -271,8 +274,33 @@ def archive_journal(journal: Journal) -> None:
     Raises:
         OSError: the journal is still in force.
     """
-    journal.file.rename(journal.folder / f"journal-{journal.number}.json")
+    journal.file.rename(_kept_file(journal))
     files.sync_dir(journal.folder)
+
+
+def supersede_journal(journal: Journal) -> None:
+    """Keep a copy of `journal` under its number, while it stays in force until the next; blocks.
+
+    Raises:
+        OSError: the copy is not there, or not durable.
+    """
+    files.replace_file(_kept_file(journal), encode_journal(journal), fault="journal.superseded")
+
+
+def reinstate_journal(journal: Journal) -> None:
+    """Put the copy of `journal` in force again in place of the one that followed it; blocks.
+
+    Raises:
+        CorruptionError: the copy cannot be read.
+        OSError: the one that followed is still in force, or only the flush failed.
+    """
+    kept = _kept_file(journal)
+    write_journal(decode_journal(files.read_regular(kept, _LIMIT_BYTES), journal.folder))
+    kept.unlink()
+
+
+def _kept_file(journal: Journal) -> Path:
+    return journal.folder / f"journal-{journal.number}.json"
 
 
 def next_number(folder: Path, current: Journal | None) -> int:

@@ -20,8 +20,11 @@ from engine.core.ids import BlobId
 from engine.system import faults
 from tests.support.checkouts import Setting
 from tests.support.movers import forget_renameat2
-from worktrees.apply import execute, load_journal, resume, rollback
+from worktrees.apply import execute, load_journal, renew, resume, rollback
 from worktrees.hygiene import Repository
+from worktrees.state import measure
+
+RENEWED = "f" * 64
 
 
 class Forker:
@@ -34,7 +37,7 @@ class Forker:
     def run(self, setting: Setting, work: str, plan: str) -> int:
         """Do `work` under a fault plan; return its exit code.
 
-        `work` is one of `prepare`, `execute`, `resume` and `rollback`.
+        `work` is one of `prepare`, `renew`, `execute`, `resume` and `rollback`.
 
         The code is negative when a signal ended it, and 1 when it failed.
         """
@@ -76,7 +79,12 @@ async def do(setting: Setting, work: str) -> None:
         return
     journal = await load_journal(setting.folder)
     assert journal is not None
-    if work == "execute":
+    if work == "renew":
+        triple = await measure(setting.repo, setting.repo.common_dir)
+        await renew(
+            setting.repo, setting.changes, evidence_digest=RENEWED, triple=triple, upon=journal
+        )
+    elif work == "execute":
         await execute(journal)
     elif work == "resume":
         await resume(setting.repo, journal)
