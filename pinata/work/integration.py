@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import trio
+
 from engine.core.changes import quote_path
 from engine.core.errors import ConflictError
 from engine.core.fingerprint import change_entry
-from engine.store import RunFolder
+from engine.store import RunFolder, list_runs, runs_dir
 from pinata.work.approved import Approved, approved
 from pinata.work.context import Context
 from pinata.work.destination import Destination, open_destination
@@ -18,6 +20,7 @@ from pinata.work.receipt import (
 )
 from pinata.work.verification import VerificationSpec, verify
 from worktrees import apply
+from worktrees.emptied import remove_emptied_folders
 from worktrees.journal import Journal, JournalState
 from worktrees.state import measure
 
@@ -117,7 +120,12 @@ async def roll_back(context: Context, folder: RunFolder, root: Path) -> dict[str
             raise ConflictError(f"run {folder.run} was not integrated: nothing to roll back")
         if journal.state is JournalState.ROLLED_BACK:
             raise ConflictError(f"run {folder.run} is rolled back already")
+        applied_ns = (await trio.Path(journal.file).stat()).st_mtime_ns
         answers = await apply.rollback(destination.repository, journal)
+        common = destination.repository.common_dir
+        runs = await trio.to_thread.run_sync(list_runs, common)
+        others = [RunFolder(runs_dir(common) / run).integration for run in runs]
+        await remove_emptied_folders(journal, applied_ns, others)
     return {
         "run": folder.run,
         "status": JournalState.ROLLED_BACK.value,

@@ -290,3 +290,33 @@ async def test_tampered_result_file_is_damage_and_nothing_is_done(project: Proje
     assert done.returncode == 5
     assert "check.1.json" in done.stderr
     assert task_of(answer, "fix")["status"] == "succeeded"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["the first first", "the last first"])
+async def test_folder_of_two_integrations_goes_with_whichever_is_taken_back_last(
+    project: Project, order: tuple[int, int]
+) -> None:
+    before = listing(project)
+    runs = []
+    for name in ("one", "two"):
+        path = f"new/inner/{name}.txt"
+        run = await approved_run(project, f"mkdir -p new/inner; echo x > {path}", [path])
+        await project.call("pinata_integrate", {"run": run["run"]})
+        runs.append(run["run"])
+    for number in order:
+        await project.call("pinata_rollback", {"run": runs[number], "confirm": True})
+    assert listing(project) == before
+    assert not project.repo.root.joinpath("new").exists()
+
+
+async def test_folder_that_its_user_made_anew_is_not_taken_for_one_of_an_integration(
+    project: Project,
+) -> None:
+    first = await approved_run(project, "mkdir new; echo x > new/one.txt", ["new/one.txt"])
+    await project.call("pinata_integrate", {"run": first["run"]})
+    await project.call("pinata_rollback", {"run": first["run"], "confirm": True})
+    project.repo.root.joinpath("new").mkdir()
+    second = await approved_run(project, "mkdir new; echo x > new/two.txt", ["new/two.txt"])
+    await project.call("pinata_integrate", {"run": second["run"]})
+    await project.call("pinata_rollback", {"run": second["run"], "confirm": True})
+    assert project.repo.root.joinpath("new").is_dir()
