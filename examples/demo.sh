@@ -19,7 +19,14 @@ say() {
   printf '\n'
   printf '%s\n' "$@"
 }
-announce() { printf '\n%s$ %s%s\n' "$bold" "$*" "$plain"; }
+announce() {
+  local word line='$'
+  for word in "$@"; do
+    case $word in *' '*) word="\"$word\"" ;; esac
+    line+=" $word"
+  done
+  printf '\n%s%s%s\n' "$bold" "$line" "$plain"
+}
 show() {
   announce "$@"
   "$@"
@@ -41,15 +48,19 @@ sed -i.orig 's/^TITLE = .*/TITLE = "Corner Shop, 5 High Street"/' basket/receipt
 rm basket/receipt.py.orig
 show git diff --unified=0
 
-say "Five agents get to work: one looks, two build, and each builder's change is reviewed." \
+say "Six agents get to work: two look, two build, and each builder's change is reviewed." \
   "(The agents are scripted: what they say is in fixtures/demo/script.yaml. Their tools, the tests" \
   "and everything that pinata does with their work are real.)"
-show pinata run ../job.json
+show pinata run ../job.json || true
 run=$(pinata status --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["run"])')
+
+say "The tests pass, but the reviewer saw what they do not try, and what needs the fix has to wait." \
+  "Hand the finding back: the builder mends its change, and it is reviewed anew."
+show pinata repair "$run" fix --feedback "Round to the nearest cent: 10 % of 0.11 is 0.01."
 
 say "So far your checkout is as you left it. The changes wait, checked and reviewed; look at any time:"
 show git status --short
-show pinata status "$run" --offset 3
+show pinata status "$run" --offset 4
 
 say "Apply them. Your own edit stays, and nothing is staged or committed:"
 show pinata integrate "$run"

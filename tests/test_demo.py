@@ -45,6 +45,7 @@ def test_demo_shows_every_command_before_its_output(demo: str) -> None:
         "python3",
         "git diff",
         "pinata run",
+        "pinata repair",
         "git status",
         "pinata status",
         "pinata integrate",

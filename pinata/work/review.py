@@ -9,13 +9,16 @@ from engine.core.outcome import Status, Verdict
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
 from pinata.work.result import SavedResult, fingerprint_of
 
+_JUDGED = (Status.SUCCEEDED, Status.REJECTED)
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How one reviewer's word about one writer stands.
 
     Attributes:
-        current: the verdict is bound to the writer's fingerprint as it is now.
+        current: the verdict is bound to the writer's fingerprint as it is now, and the reviewer
+            came to its end.
     """
 
     reviewer: TaskId
@@ -39,7 +42,7 @@ def standings(
 ) -> tuple[Standing, ...]:
     """Return how each reviewer of `writer` stands, in input order.
 
-    A reviewer without a result, or whose task did not succeed, has no verdict that counts.
+    A reviewer without a result, or that did not come to its end, has no verdict that counts.
     """
     now = fingerprint_of(results[writer]) if writer in results else None
     out = []
@@ -47,7 +50,7 @@ def standings(
         result = results.get(task.id)
         review = result.review if result is not None else None
         bound = Fingerprint(review.fingerprint) if review is not None else None
-        counts = result is not None and result.status is Status.SUCCEEDED and now is not None
+        counts = result is not None and result.status in _JUDGED and now is not None
         verdict = review.verdict if review is not None else None
         out.append(Standing(task.id, verdict, bound, current=counts and bound == now))
     return tuple(out)

@@ -1,6 +1,7 @@
 """A verdict counts only while it is bound to exactly what it judged."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -86,3 +87,16 @@ def test_writer_that_nobody_reviews_is_named_with_the_remedy() -> None:
     assert missing_approval(spec_of(), table([written("fix", "a")])) == (
         "task fix: nobody reviewed its change: start a run in which a reviewer names it in reviewOf"
     )
+
+
+def test_rejection_of_what_the_writer_left_is_current_and_of_anything_else_is_not() -> None:
+    against = replace(judged("no", "fix", Verdict.CHANGES_REQUESTED), status=Status.REJECTED)
+    for fingerprint, current in ((None, True), ("0" * 64, False)):
+        fix = (
+            written("fix", "a")
+            if fingerprint is None
+            else written("fix", "a", fingerprint=fingerprint)
+        )
+        (standing,) = standings(spec_of("no"), FIX, table([fix, against]))
+        assert standing.current is current
+        assert not standing.approves
