@@ -6,9 +6,14 @@ the wire, whoever sent it: nothing is taken for granted about its shape.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from agents.models.arguments import LONG_ARGUMENTS, MAX_ARGUMENTS_CHARS, read_call
+from agents.models.arguments import (
+    CUT_ARGUMENTS,
+    LONG_ARGUMENTS,
+    MAX_ARGUMENTS_CHARS,
+    read_call,
+)
 from agents.models.port import (
     AnswerPiece,
     CallReady,
@@ -80,6 +85,7 @@ class AnswerReader:
         self._reason: str | None = None
         self._is_complete = False
         self._room_chars = MAX_ARGUMENTS_CHARS
+        self._held: list[ToolCall] = []
 
     @property
     def is_complete(self) -> bool:
@@ -127,7 +133,9 @@ class AnswerReader:
             case "message_delta":
                 self._reason = _text(_member(event, "delta"), "stop_reason") or self._reason
                 self._count(_member(event, "usage"))
+                yield from self._end_all()
             case "message_stop":
+                yield from self._end_all()
                 self._is_complete = True
             case "error":
                 error = _member(event, "error")
@@ -164,14 +172,32 @@ class AnswerReader:
     def _end(self, index: object) -> Iterator[AnswerPiece]:
         opened = self._open.pop(_hashable(index), None)
         match opened:
-            case _Open(kind="tool_use", is_too_long=True):
-                yield CallReady(ToolCall(opened.id, opened.name, {}, LONG_ARGUMENTS))
             case _Open(kind="tool_use"):
-                yield CallReady(read_call(opened.id, opened.name, "".join(opened.parts)))
+                yield from self._end_call(opened)
             case _Open(kind="thinking"):
                 yield ThoughtEnded(opened.signature)
             case _Open(kind="redacted_thinking"):
                 yield ThoughtEnded(opened.signature, is_redacted=True)
+
+    def _end_call(self, opened: _Open) -> Iterator[AnswerPiece]:
+        if opened.is_too_long:
+            call = ToolCall(opened.id, opened.name, {}, LONG_ARGUMENTS)
+        else:
+            call = read_call(opened.id, opened.name, "".join(opened.parts))
+        if call.fault is None and not self._held:
+            yield CallReady(call)
+        else:
+            # Whether it is wrong or cut off shows when the provider says why it stops.
+            self._held.append(call)
+
+    def _end_all(self) -> Iterator[AnswerPiece]:
+        """End what is still open, as some servers leave it, and let go of the calls held back."""
+        for index in tuple(self._open):
+            yield from self._end(index)
+        calls, self._held = self._held, []
+        if calls and calls[-1].fault is not None and self.stop_reason is StopReason.LENGTH:
+            calls[-1] = replace(calls[-1], fault=CUT_ARGUMENTS)
+        yield from map(CallReady, calls)
 
     def _add_arguments(self, opened: _Open, text: str) -> None:
         opened.is_too_long = opened.is_too_long or len(text) > self._room_chars

@@ -12,6 +12,10 @@ MAX_ARGUMENTS_CHARS = 8_000_000
 LONG_ARGUMENTS = (
     f"the arguments are longer than {MAX_ARGUMENTS_CHARS:,} characters; send less at once"
 )
+CUT_ARGUMENTS = (
+    "the answer reached its length limit inside this call, so it was not carried out; do less in"
+    " one call"
+)
 _REMEDY = "call the tool again with all its arguments as one JSON object"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from agents.models.arguments import (
+    CUT_ARGUMENTS,
     LONG_ARGUMENTS,
     MAX_ARGUMENTS_CHARS,
     MAX_CALLS,
@@ -32,10 +33,6 @@ from agents.models.price import Pricer
 from agents.models.wire import WireError
 
 _MAX_TOKENS = 10**12
-_CUT_CALL = (
-    "the answer reached its length limit inside this call, so it was not carried out; do less in"
-    " one call"
-)
 
 
 class MalformedChunkError(WireError):
@@ -213,7 +210,7 @@ class AnswerReader:
 
 def _tool_call(call: _Call, *, is_cut: bool) -> ToolCall:
     if is_cut or call.is_too_long:
-        return ToolCall(call.id, call.name, {}, _CUT_CALL if is_cut else LONG_ARGUMENTS)
+        return ToolCall(call.id, call.name, {}, CUT_ARGUMENTS if is_cut else LONG_ARGUMENTS)
     return read_call(call.id, call.name, "".join(call.parts))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agents.models.anthropic_answer import AnswerReader, ReportedError, ShapeError
-from agents.models.arguments import LONG_ARGUMENTS, MAX_ARGUMENTS_CHARS
+from agents.models.arguments import CUT_ARGUMENTS, LONG_ARGUMENTS, MAX_ARGUMENTS_CHARS
 from agents.models.port import (
     AnswerPiece,
     CallReady,
@@ -83,14 +83,46 @@ def test_arguments_may_come_whole_with_the_beginning() -> None:
     assert pieces == [CallReady(ToolCall("c1", "read", {"path": "a"}))]
 
 
-def test_arguments_that_are_cut_off_are_the_call_s_fault() -> None:
+def test_arguments_that_are_no_json_are_the_call_s_fault() -> None:
     (piece,), _ = read(
         start(0, type="tool_use", id="c1", name="read", input={}),
         delta(0, "input_json_delta", partial_json='{"path": "a'),
         stop(0),
+        ended("tool_use"),
     )
     assert isinstance(piece, CallReady)
     assert piece.call.fault is not None
+    assert piece.call.fault.startswith("the arguments are not JSON")
+
+
+def test_a_call_that_the_length_limit_cuts_off_is_told_so() -> None:
+    pieces, _ = read(
+        start(0, type="tool_use", id="c1", name="read", input={}),
+        delta(0, "input_json_delta", partial_json="no JSON"),
+        stop(0),
+        start(1, type="tool_use", id="c2", name="read", input={}),
+        delta(1, "input_json_delta", partial_json='{"path": "a'),
+        stop(1),
+        ended("max_tokens"),
+        {"type": "message_stop"},
+    )
+    faults = [piece.call.fault or "" for piece in pieces if isinstance(piece, CallReady)]
+    assert len(faults) == len(pieces) == 2
+    assert faults[0].startswith("the arguments are not JSON")
+    assert faults[1] == CUT_ARGUMENTS
+
+
+def test_what_a_server_leaves_open_ends_with_the_answer() -> None:
+    pieces, _ = read(
+        start(0, type="thinking", thinking="hm", signature="sig"),
+        start(1, type="tool_use", id="c1", name="read", input={"path": "a"}),
+        {"type": "message_stop"},
+    )
+    assert pieces == [
+        ThinkingPiece("hm"),
+        ThoughtEnded("sig"),
+        CallReady(ToolCall("c1", "read", {"path": "a"})),
+    ]
 
 
 def test_more_arguments_than_an_answer_may_have_are_the_call_s_fault() -> None:
@@ -101,6 +133,7 @@ def test_more_arguments_than_an_answer_may_have_are_the_call_s_fault() -> None:
         stop(0),
         start(1, type="tool_use", id="c2", name="ls", input={}),
         stop(1),
+        ended("tool_use"),
     )
     assert pieces == [
         CallReady(ToolCall("c1", "write", {}, LONG_ARGUMENTS)),
