@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import pytest
-
 from pinata.faces import running
-from pinata.faces.command import Command
 
 
 def review(of: str | None, status: str, verdict: str) -> dict[str, Any]:
@@ -22,9 +19,3 @@ def test_rejected_builders_are_named_once_each() -> None:
         review(None, "rejected", "changes_requested"),
     ]
     assert running._rejected({"tasks": tasks}) == ["fix"]
-
-
-@pytest.mark.parametrize("name", ["run", "resume", "repair"])
-def test_commands_that_carry_a_run_are_here(name: str) -> None:
-    command: Command = running.COMMANDS[name]
-    assert callable(command)
