@@ -20,8 +20,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
-# argparse has no public name for what `add_subparsers` returns.
-_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - argparse has no public name for it
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
