@@ -28,6 +28,7 @@ from tests.support.projects import (
     approves,
     builder,
     read,
+    requests_changes,
     reviewer,
     says,
     shell,
@@ -148,6 +149,25 @@ async def test_what_cannot_be_steered_is_refused_and_leaves_no_event(tmp_path: P
         "task 'fix' is succeeded: only the agent of a running task can be steered",
     ]
     assert listener.delivered == []
+
+
+@pytest.mark.slow
+async def test_after_a_repair_reviewers_still_read_what_was_said_before_it(tmp_path: Path) -> None:
+    project, _ = listening(
+        tmp_path,
+        {
+            AttemptStarted(FIRST): (lambda steer: steer(FIX, "Use two words."),),
+            AttemptStarted(AttemptId(FIX, 2)): (lambda steer: steer(FIX, "And no tabs."),),
+        },
+    )
+    script = {"fix": CHANGE, "judge": [requests_changes()], "judge@2": [approves()]}
+    answer = await project.run([builder("fix", "a.txt"), reviewer("judge", "fix")], script)
+    assert statuses(answer) == {"fix": "succeeded", "judge": "rejected"}
+    call = {"run": answer["run"], "task": "fix", "feedback": "Once more."}
+    repaired = await project.call("pinata_repair", call)
+    assert statuses(repaired) == {"fix": "succeeded", "judge": "succeeded"}
+    brief = read((await project.result(answer["run"], "judge"))["transcript"])
+    assert "From parent:\\n\\n> Use two words.\\n\\nFrom parent:\\n\\n> And no tabs." in brief
 
 
 @pytest.mark.slow
