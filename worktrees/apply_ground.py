@@ -5,7 +5,7 @@ Everything here only looks, and blocks. A reason in an answer continues a senten
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.core.changes import ABSENT_MODE, Change, quote_path
@@ -44,7 +44,13 @@ class Ground:
     made_folders: tuple[bytes, ...]
 
 
-def survey(folders: Folders, changes: Sequence[Change], device: int, now_ns: int) -> Ground:
+def survey(
+    folders: Folders,
+    changes: Sequence[Change],
+    device: int,
+    now_ns: int,
+    spare: Collection[bytes] = (),
+) -> Ground:
     """Look at everything that `changes` will touch.
 
     Args:
@@ -52,6 +58,7 @@ def survey(folders: Folders, changes: Sequence[Change], device: int, now_ns: int
         changes: sorted by path.
         device: the file system that every touched folder must be on.
         now_ns: see `read_state`.
+        spare: folders that need not be there: they go if nothing is left in them.
 
     Raises:
         OSError: a file or folder cannot be read for a reason that is no conflict.
@@ -60,7 +67,8 @@ def survey(folders: Folders, changes: Sequence[Change], device: int, now_ns: int
     conflicts: list[PathConflict] = []
     gone = frozenset(change.path for change in changes if change.new_mode == ABSENT_MODE)
     added = [change.path for change in changes if change.old_mode == ABSENT_MODE]
-    leaving = Leaving(gone, frozenset(folder for path in gone for folder in ancestors(path)))
+    there = {folder for folder in spare if _is_folder(folders, folder)}
+    leaving = Leaving(gone, frozenset({*there, *(f for path in gone for f in ancestors(path))}))
     for change in changes:
         try:
             states[change.path] = state = _state(folders, change, now_ns)

@@ -60,7 +60,7 @@ async def make_plan(repo: Repository, ordered: Sequence[Change], order: Order) -
     """
     begun = await trio.to_thread.run_sync(_begin, repo.root, order)
     try:
-        ground = await _examine_and_stage(repo, ordered, order.triple, begun.slots)
+        ground = await _examine_and_stage(repo, ordered, order, begun.slots)
         journal = Journal(
             folder=order.folder,
             number=begun.number,
@@ -118,20 +118,22 @@ def _begin(root: Path, order: Order) -> _Begun:
         return _Begun(folder, earlier, number, slots, mover.in_one_step)
 
 
-def _survey(root: Path, slots: Path, changes: Sequence[Change]) -> Ground:
+def _survey(root: Path, slots: Path, changes: Sequence[Change], below: Journal | None) -> Ground:
+    layers = () if below is None else below.layers
+    made = [folder for layer in layers for folder in layer.made_folders]
     with machine_failures("the checkout could not be looked at"), Folders(root) as folders:
         facts = slots.stat()
-        return survey(folders, changes, facts.st_dev, facts.st_mtime_ns)
+        return survey(folders, changes, facts.st_dev, facts.st_mtime_ns, made)
 
 
 async def _examine_and_stage(
-    repo: Repository, changes: Sequence[Change], triple: StateTriple, slots: Path
+    repo: Repository, changes: Sequence[Change], order: Order, slots: Path
 ) -> Ground:
     """Return the ground for `changes`, whose results lie staged in `slots` then.
 
     Both take a call of git, so they are done side by side.
     """
-    ground = await trio.to_thread.run_sync(_survey, repo.root, slots, changes)
+    ground = await trio.to_thread.run_sync(_survey, repo.root, slots, changes, order.upon)
     conflicts = list(ground.conflicts)
     failures: list[PinataError] = []
 
@@ -140,7 +142,7 @@ async def _examine_and_stage(
 
     async def stage() -> None:
         target, index = staging(slots), slots / "results.index"
-        await check_out(repo, changes, triple.content_tree, target, index)
+        await check_out(repo, changes, order.triple.content_tree, target, index)
 
     async def attempt(work: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.core.errors import ConflictError, CorruptionError
 from tests.support.checkouts import Setting, build_many, change_many, set_up, write
-from tests.support.movers import Died, InTheGap, Interrupted, die
+from tests.support.movers import Died, Interrupted, InTheGap, die
 from tests.support.repos import RepoBuilder
 from worktrees.apply import (
     discard_originals,
@@ -24,6 +24,7 @@ from worktrees.apply import (
 )
 from worktrees.apply_plan import ConflictsError
 from worktrees.apply_recovery import FileOutcome, RollbackRefusedError
+from worktrees.exchange import LinkMover
 from worktrees.journal import Journal, JournalState
 from worktrees.state import measure
 
@@ -225,10 +226,9 @@ async def test_file_that_an_interruption_left_between_two_states_is_to_be_rolled
     repo: RepoBuilder,
 ) -> None:
     old, new = await both(repo, first, second)
-    mover = InTheGap(die)
-    journal = await old.prepare(movers=(mover,))
+    journal = await old.prepare(movers=(LinkMover(),))
     with pytest.raises(Died):
-        await execute(journal, mover=mover)
+        await execute(journal, mover=InTheGap(die))
     with pytest.raises(ConflictsError, match="between two states by an interruption: roll back"):
         await planned_upon(new, journal)
     await rollback(old.repo, journal)

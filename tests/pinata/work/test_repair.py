@@ -400,6 +400,40 @@ async def test_change_from_before_a_repair_that_died_is_never_integrated(
     assert (project.repo.root / "a.txt").read_text() == "one\n"
 
 
+async def test_repaired_change_replaces_the_integrated_one_and_rollback_leads_to_the_start(
+    project: Project,
+) -> None:
+    project.repo.write("a.txt", "mine\n")
+    first = [
+        shell("echo two > a.txt; echo n > new.txt"),
+        submits(changedFiles=["a.txt", "new.txt"]),
+    ]
+    then = [shell("rm new.txt; echo three > b.txt"), submits(changedFiles=["a.txt", "b.txt"])]
+    script = {"fix": first, "fix@2": then, "check": [approves()]}
+    answer = await project.run(
+        [builder("fix", "a.txt", "b.txt", "new.txt"), reviewer("check", "fix")],
+        SCRIPT | script,
+        integratedChecks=[{"id": "seen", "argv": ["test", "-f", "a.txt"]}],
+    )
+    run = answer["run"]
+    assert (await project.call("pinata_integrate", {"run": run}))["status"] == "verified"
+    assert (await repair(project, run))["status"] == "succeeded"
+    root = project.repo.root
+    assert (root / "new.txt").exists()
+    done = await project.call("pinata_integrate", {"run": run})
+    assert (done["status"], done["receipt"]["application"]) == ("verified", "exact")
+    assert [entry["path"] for entry in done["files"]] == ["a.txt", "b.txt"]
+    now = {name: (root / name).read_text() for name in ("a.txt", "b.txt")}
+    assert now == {"a.txt": "two\n", "b.txt": "three\n"}
+    assert not (root / "new.txt").exists()
+    again = await project.call("pinata_integrate", {"run": run})
+    assert again["status"] == "verified"
+    await project.call("pinata_rollback", {"run": run, "confirm": True})
+    now = {name: (root / name).read_text() for name in ("a.txt", "b.txt")}
+    assert now == {"a.txt": "mine\n", "b.txt": "b\n"}
+    assert project.repo.git("status", "--porcelain") == b" M a.txt\n"
+
+
 async def test_latest_run_is_the_one_that_started_last_whatever_was_repaired_since(
     project: Project,
 ) -> None:
