@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from agents.models.scripted import ScriptedModel
 from agents.roster import load_roster
 from engine.core.events import TextDelta
 from engine.core.ids import AttemptId, TaskId
+from engine.core.spec import ModelChoice, Thinking
 from engine.records.event import Logged
 from pinata import app
 from pinata.work.models import (
@@ -32,7 +34,7 @@ from tests.support.jobs import accepted, job, scout
 from tests.support.model_server import After, Spoken, open_model_server
 from tests.support.projects import Project, reports, statuses
 
-DEFINITIONS = load_roster().definitions
+DEFINITIONS = dict(load_roster().definitions)
 LOOK = TaskId("look")
 PRICED = {"id": "priced", "cost": {"input": 1, "output": 1}}
 LOOP = {
@@ -84,6 +86,17 @@ async def test_the_most_particular_choice_is_preferred(folder: Path) -> None:
     models["scout"] = model("loop", "priced")
     async with chosen(folder, models=models) as found:
         assert found[LOOK].name == "loop/priced"
+
+
+async def test_without_any_other_choice_the_definition_s_model_is_taken(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = replace(DEFINITIONS["scout"], model=("loop", "priced"), thinking=Thinking.HIGH)
+    monkeypatch.setitem(DEFINITIONS, "scout", own)
+    async with chosen(folder) as found:
+        assert found[LOOK].choice == ModelChoice("loop", "priced", Thinking.HIGH)
+    async with chosen(folder, models={"default": model("loop", "free")}) as found:
+        assert found[LOOK].name == "loop/free"
 
 
 async def test_a_model_of_its_own_is_opened_for_each_attempt(folder: Path) -> None:
