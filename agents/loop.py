@@ -38,6 +38,10 @@ REMINDER = (
     f"You have not handed in a result. Call `{SUBMIT_RESULT}` now, alone, with what you have. If"
     " the work is not done, say so there."
 )
+_CUT_OFF = (
+    "Your answer was cut off because it grew too long, and nothing of it was carried out that was"
+    " not complete. Go on in smaller steps."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,12 @@ async def run_agent(spec: AgentSpec, toolbox: Toolbox, means: AgentMeans) -> Age
 
 @dataclass(slots=True)
 class _Conversation:
-    """One conversation and its state; owned by the one task that leads it."""
+    """One conversation and its state; owned by the one task that leads it.
+
+    Attributes:
+        reminded: whether the agent was told that its result is missing.
+        cuts: how many answers in a row ran into their limit of length and called nothing.
+    """
 
     attempt: AttemptId
     means: AgentMeans
@@ -145,6 +154,7 @@ class _Conversation:
     hands: Hands
     asker: Asker
     reminded: bool = False
+    cuts: int = 0
 
     async def lead(self) -> AgentOutcome:
         while True:
@@ -180,9 +190,11 @@ class _Conversation:
             return None
         if self.means.budget.has_turn and await self._deliver(follow_ups=True):
             return None
-        if stops and (self.reminded or not self.means.budget.has_turn):
+        if stops and self.cuts == 1 and self.means.budget.has_turn:
+            await self.talk.say(_CUT_OFF)
+        elif stops and (self.reminded or not self.means.budget.has_turn):
             return NoResult(self.means.budget.spent)
-        if stops:
+        elif stops:
             self.reminded = True
             await self.talk.say(REMINDER)
         return None
@@ -222,6 +234,8 @@ class _Conversation:
         if isinstance(end, AnswerFailed):
             return end
         await talk.hear(message, end)
+        is_cut = end.stop_reason is StopReason.LENGTH and not message.calls
+        self.cuts = self.cuts + 1 if is_cut else 0
         self._note_end(end.stop_reason)
         return message
 

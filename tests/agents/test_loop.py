@@ -229,6 +229,22 @@ async def test_an_agent_that_stops_again_has_no_result(tmp_path: Path) -> None:
     assert len(reminders) == 1
 
 
+async def test_an_answer_that_was_cut_off_is_no_wish_to_stop(tmp_path: Path) -> None:
+    studio = open_studio(tmp_path, Kind.WRITER)
+    cut: list[AnswerPiece] = [TextPiece("And then"), AnswerEnded(StopReason.LENGTH)]
+    model = PieceModel([cut, SAY, submits()])
+    assert isinstance(await studio.run(model), Submitted)
+    said = [each.text for each in model.asked[2] if isinstance(each, UserMessage)]
+    assert said[1].startswith("Your answer was cut off because it grew too long")
+    assert said[2] == REMINDER
+
+
+async def test_answers_that_are_cut_off_in_a_row_are_reminded_and_end(tmp_path: Path) -> None:
+    studio = open_studio(tmp_path, Kind.WRITER)
+    cut: list[AnswerPiece] = [TextPiece("And then"), AnswerEnded(StopReason.LENGTH)]
+    assert await studio.run(PieceModel([cut] * 9)) == NoResult(Spent(3, 0, Usage()))
+
+
 async def test_without_a_turn_left_there_is_no_reminder(tmp_path: Path) -> None:
     studio = open_studio(tmp_path, max_turns=1)
     model = PieceModel([SAY, submits(brief="b")])
