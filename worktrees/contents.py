@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import trio
 
 from engine.core.changes import quote_path
 from engine.core.ids import CommitId, TreeId
+from engine.system.nursery import open_flat_nursery
 from worktrees.hygiene import GitError, Repository, git
 from worktrees.machine import in_thread
 from worktrees.objects import read_commit_tree
@@ -104,6 +105,7 @@ async def content_tree(
     refuse_unmerged: bool = True,
     settings: Sequence[str] = (),
     ignored: bool = False,
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> ContentTree:
     """Bring the private `index` to the content of the working tree and return its tree.
 
@@ -116,6 +118,7 @@ async def content_tree(
         refuse_unmerged: when False, an unmerged path counts as the file that lies there.
         settings: configuration for the comparison, each as `name=value`.
         ignored: whether to name also what is ignored.
+        meanwhile: done beside writing the tree, when the index holds the content already.
 
     Raises:
         UnmergedPathsError: if those are refused.
@@ -127,11 +130,14 @@ async def content_tree(
     edits = await in_thread(_edits, repo, reading)
     await _edit_index(repo, index, edits, settings)
     staged = any(entry.staged not in ".?" for entry in reading.entries)
-    if reading.head is not None and not (staged or edits.gone or edits.put):
-        # Nothing differs from HEAD, so its tree is the answer and need not be written again.
-        tree = await read_commit_tree(repo, reading.head)
-    else:
-        tree = await _write_tree(repo, index, edits, settings)
+    async with open_flat_nursery() as nursery:
+        if meanwhile is not None:
+            nursery.start_soon(meanwhile)
+        if reading.head is not None and not (staged or edits.gone or edits.put):
+            # Nothing differs from HEAD, so its tree is the answer and need not be written again.
+            tree = await read_commit_tree(repo, reading.head)
+        else:
+            tree = await _write_tree(repo, index, edits, settings)
     return ContentTree(
         reading.head,
         tree,

@@ -98,14 +98,25 @@ async def _steady_content(repo: Repository, scratch: Path) -> ContentTree:
     for _ in range(_TRIES):
         before = await in_thread(_index_facts, repo)
         async with private_index(scratch, repo.index) as index:
-            content = await content_tree(repo, index)
-            # The private index holds the tree now, so any difference from it is an edit made
-            # meanwhile, also a second one of the same file.
-            after = await read_status(repo, index)
+            content, after = await _content_and_status(repo, index)
         index_moved = before != await in_thread(_index_facts, repo)
         if not index_moved and after.head == content.head and _agrees(after, content):
             return content
     raise RestlessCheckoutError(repo.root)
+
+
+async def _content_and_status(repo: Repository, index: Path) -> tuple[ContentTree, StatusReading]:
+    """Return the content of the working tree, and its status against exactly that content.
+
+    Any difference in the status is an edit made meanwhile, also a second one of the same file.
+    """
+    after: list[StatusReading] = []
+
+    async def look_again() -> None:
+        after.append(await read_status(repo, index))
+
+    content = await content_tree(repo, index, meanwhile=look_again)
+    return content, after[0]
 
 
 def _agrees(after: StatusReading, content: ContentTree) -> bool:
