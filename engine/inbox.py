@@ -47,6 +47,13 @@ class Inbox:
         """Ask for the end of the run, or of one task; once is enough, more changes nothing."""
         self.post(Letter(CancelRequested(reason, task)))
 
+    async def record_cancel(self, reason: str, task: TaskId | None = None) -> None:
+        """Ask for the end as `request_cancel` does; return once it is durable or no news."""
+        letter = Letter(CancelRequested(reason, task), trio.Event())
+        self.post(letter)
+        assert letter.recorded is not None
+        await letter.recorded.wait()
+
     async def request_repair(self, task: TaskId, feedback: str, rules: RepairRules) -> str | None:
         """Ask that a settled writer mends its change; return why it may not, or None.
 

@@ -26,13 +26,15 @@ from worktrees.machine import refusal
 
 _MODULES: Final = {
     "pinata_run": "pinata.tools.runs",
-    "pinata_repair": "pinata.tools.repair",
     "pinata_status": "pinata.tools.status",
-    "pinata_agents": "pinata.tools.agents",
+    "pinata_steer": "pinata.tools.control",
+    "pinata_cancel": "pinata.tools.control",
+    "pinata_repair": "pinata.tools.repair",
     "pinata_changes": "pinata.tools.changes",
     "pinata_verify": "pinata.tools.verify",
     "pinata_integrate": "pinata.tools.destination",
     "pinata_rollback": "pinata.tools.destination",
+    "pinata_agents": "pinata.tools.agents",
     RESUME: "pinata.tools.runs",
 }
 TOOL_NAMES: Final = tuple(name for name in _MODULES if name != RESUME)
@@ -50,7 +52,8 @@ def build_context(
 ) -> Context:
     """Return the surroundings of a call made from `cwd`; see `Context` for the rest.
 
-    A process that answers several calls makes one `new_traffic` and hands it over with each.
+    A process that answers several calls makes one `new_traffic` and hands it over with each, or
+    has a runtime; see `Context.within`.
     """
     shells = (shutil.which(name, path=environment.get("PATH")) for name in ("bash", "sh"))
     return Context(

@@ -1,5 +1,6 @@
 """The tool that has a builder mend its change."""
 
+from functools import partial
 from typing import Annotated
 
 import trio
@@ -7,6 +8,7 @@ from pydantic import Field
 
 from engine.core.errors import UsageError
 from engine.records.request import Request
+from pinata.tools.carrying import carry
 from pinata.tools.registry import Answer, RunPrefix, Tool, by_name
 from pinata.tools.settlement import settle
 from pinata.work.conduct import taken_over
@@ -33,6 +35,10 @@ async def repair(context: Context, request: RepairRequest) -> Answer:
     if len(request.feedback.encode("utf-8", "replace")) > MAX_FEEDBACK_BYTES:
         limit = f"{MAX_FEEDBACK_BYTES >> 10} KiB"
         raise UsageError(f"feedback: is longer than {limit}: put the rest into a file")
+    return await carry(context, partial(_repair, request=request))
+
+
+async def _repair(context: Context, request: RepairRequest) -> Answer:
     repository, folder = await look_up_run(context, request.run)
     async with taken_over(context, folder, context.cwd) as stored:
         notices = await trio.to_thread.run_sync(changed_definitions, context, stored.record)

@@ -1,10 +1,14 @@
 """The tools that start runs and take them over."""
 
+from functools import partial
+
 import trio
 
+from engine.core.outcome import Status
 from engine.records.job import JobRequest
 from engine.records.request import Request
-from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name
+from pinata.tools.carrying import carry, carry_in_background
+from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name, with_notices
 from pinata.tools.settlement import settle
 from pinata.work.conduct import conduct, resume as resume_run, taken_over
 from pinata.work.context import Context
@@ -15,7 +19,21 @@ from worktrees.discovery import discover
 
 
 async def run(context: Context, request: JobRequest) -> Answer:
-    """Start a run, wait for its end and return its summary."""
+    """Start a run and wait for its end, or begin it in the background."""
+    work = partial(_run, request=request)
+    if not request.background:
+        return await carry(context, work)
+    begun = await carry_in_background(context, work)
+    answer: Answer = {
+        "run": begun.id,
+        "dir": str(begun.folder),
+        "status": Status.RUNNING.value,
+        "background": True,
+    }
+    return with_notices(answer, begun.notices)
+
+
+async def _run(context: Context, request: JobRequest) -> Answer:
     started_in = context.base / (request.cwd or context.cwd)
     repository = await discover(started_in, context.environment)
     spec, definitions = await trio.to_thread.run_sync(plan_run, context, request, repository.root)
@@ -32,6 +50,10 @@ class ResumeRequest(Request):
 
 async def resume(context: Context, request: ResumeRequest) -> Answer:
     """Finish or close a run whose owner died, and return its summary."""
+    return await carry(context, partial(_resume, request=request))
+
+
+async def _resume(context: Context, request: ResumeRequest) -> Answer:
     repository, folder = await look_up_run(context, request.run)
     async with taken_over(context, folder, context.cwd) as stored:
         notices: list[str] = []

@@ -75,23 +75,27 @@ async def conduct(run: Run, past: Past | None = None) -> None:
         workshop.results |= past.results
         workshop.feedback |= past.feedback
         deadline_at_ms += past.settled_ms
-    await workshop.keeper.adopt()
     inbox, attempts = Inbox(), Attempts(workshop)
     observer = run.context.observer
     agents = {task.id: task.agent for task in run.spec.tasks}
+    # Nothing is waited for since the record of a new run became durable: from there on, whoever
+    # cancels the run has a handle that closes it in order.
     observer.run_opened(
         OpenedRun(
             id=run.id,
+            folder=run.folder.path,
             started_at_ms=run.record.started_at_ms,
             agents=agents,
             after={task.id: task.after for task in run.spec.tasks},
             view=RunView() if past is None else past.view,
             cancel=inbox.request_cancel,
+            record_cancel=inbox.record_cancel,
             steer=attempts.steer,
             notices=run.record.notices,
         )
     )
     try:
+        await workshop.keeper.adopt()
         async with open_event_log(
             run.folder.events_file, run=run.id, clock=run.context.clock, mode=run.spec.config.mode
         ) as log:
@@ -107,6 +111,7 @@ async def conduct(run: Run, past: Past | None = None) -> None:
             means = Means(attempts, log, run.context.limiter, run.context.clock)
             await run_graph(terms, means, inbox, go_on=go_on)
     finally:
+        inbox.close()
         with trio.CancelScope(shield=True):
             await strays.end_marked(f"{run.record.mark}/")
             await strays.end_unclaimed()

@@ -1,7 +1,7 @@
 """What a tool call works with: the caller's surroundings, handed in and never looked up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agents.traffic import Traffic
@@ -9,6 +9,7 @@ from engine.core.agent_dir import agent_dir
 from engine.core.limiter import Limiter
 from engine.system.clock import Clock
 from pinata.work.observer import Observer
+from pinata.work.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Context:
         holder: who we are, for the message that others get while we hold a lock.
         project_trust: what the caller says about trusting the project; None asks Pi's decisions.
         traffic: the way to models, and how much they bear; shared by all runs of this process.
+        runtime: the runs of a process that owns several and outlives calls; None in others.
     """
 
     environment: Mapping[str, str]
@@ -34,6 +36,11 @@ class Context:
     project_trust: bool | None
     traffic: Traffic
     observer: Observer
+    runtime: Runtime | None = None
+
+    def within(self, runtime: Runtime) -> "Context":
+        """Return the same surroundings in a process that owns runs beside each other."""
+        return replace(self, runtime=runtime, traffic=runtime.traffic)
 
     @property
     def agent_dir(self) -> Path | None:

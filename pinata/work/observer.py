@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from engine.core.events import Sender, Trace
@@ -15,6 +16,14 @@ class Cancel(Protocol):
 
     def __call__(self, reason: str) -> None:
         """Ask for the end, once or more often; returns at once."""
+        ...
+
+
+class RecordCancel(Protocol):
+    """Asks a run, or one task of it, to end."""
+
+    async def __call__(self, reason: str, task: TaskId | None = None) -> None:
+        """Return once that is durable, or known to be no news."""
         ...
 
 
@@ -33,6 +42,7 @@ class OpenedRun:
     """A run that is about to work, or to go on working.
 
     Attributes:
+        folder: where it is stored.
         agents: which agent has which task.
         after: every task in input order, with the tasks that it waits for.
         view: how the run stands.
@@ -40,11 +50,13 @@ class OpenedRun:
     """
 
     id: RunId
+    folder: Path
     started_at_ms: int
     agents: Mapping[TaskId, str]
     after: Mapping[TaskId, Sequence[TaskId]]
     view: RunView
     cancel: Cancel
+    record_cancel: RecordCancel
     steer: SteerTask
     notices: Sequence[str] = ()
 

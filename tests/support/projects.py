@@ -4,8 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +18,7 @@ from engine.core.ids import RunId
 from engine.records.event import Logged
 from pinata import app
 from pinata.work.observer import Cancel, OpenedRun
+from pinata.work.runtime import Announce, Runtime, open_runtime
 from tests.support.repos import RepoBuilder
 from tests.support.rooms import grown_limiter
 
@@ -24,6 +26,7 @@ Turn = dict[str, Any]
 Task = dict[str, Any]
 
 PASS = [sys.executable, "-c", "raise SystemExit(0)"]
+LEAVING = "the test has left"
 FAIL = [sys.executable, "-c", "raise SystemExit(3)"]
 
 
@@ -115,6 +118,8 @@ class Project:
     recorder: Recorder = field(default_factory=Recorder)
     # What several calls share, as in a process that answers all of them; None gives each its own.
     traffic: Traffic | None = None
+    # The runs of a process that outlives its calls; None where each call is a process of its own.
+    runtime: Runtime | None = None
     # Off where a test starts so many programs that measuring each would take minutes.
     is_covered: bool = True
 
@@ -156,6 +161,8 @@ class Project:
     async def call(self, tool: str, arguments: object) -> dict[str, Any]:
         """Call a tool as a face does."""
         context = app.build_context(self.env, self.repo.root, self.recorder, traffic=self.traffic)
+        if self.runtime is not None:
+            context = context.within(self.runtime)
         return await app.call_tool(context, tool, arguments)
 
     async def run(
@@ -168,6 +175,17 @@ class Project:
         """Let so many scripted agents work at once from now on, over all calls."""
         self.traffic = Traffic(grown_limiter(SCRIPTED, agents), lambda: 0.5)
         return self.traffic
+
+    @asynccontextmanager
+    async def owning(self, announce: Announce | None = None) -> AsyncIterator[Runtime]:
+        """Let all calls inside the block be calls of one process that owns their runs."""
+        more = {} if announce is None else {"announce": announce}
+        async with open_runtime(app.new_traffic(), leaving=LEAVING, **more) as runtime:
+            self.runtime = runtime
+            try:
+                yield runtime
+            finally:
+                self.runtime = None
 
     async def result(self, run: str, task: str) -> dict[str, Any]:
         """Return a task's whole saved result."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyte
 import pytest
@@ -67,6 +68,10 @@ def cancelled(reason: str) -> None:
     asked.append(reason)
 
 
+async def cancelled_for_good(reason: str, task: TaskId | None = None) -> None:
+    raise AssertionError
+
+
 def not_steered(
     task: TaskId, text: str, *, follow_up: bool = False, sender: Sender = Sender.PARENT
 ) -> None:
@@ -78,11 +83,13 @@ def opened(
 ) -> OpenedRun:
     return OpenedRun(
         id=RunId("0123456789abcdef"),
+        folder=Path("/nowhere"),
         started_at_ms=0,
         agents={},
         after=plan,
         view=view or RunView(),
         cancel=cancelled,
+        record_cancel=cancelled_for_good,
         steer=not_steered,
     )
 

@@ -1,0 +1,125 @@
+"""The runs that this process owns: they go on beside each other and outlive the calls for them."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import trio
+
+from agents.traffic import Traffic
+from engine.core.errors import ConflictError
+from engine.core.ids import RunId
+from engine.system.nursery import open_flat_nursery
+from pinata.work.observer import Observer, Silence
+from pinata.work.owned_run import OwnedRun, Work
+
+Announce = Callable[[OwnedRun], Awaitable[None]]
+_log = logging.getLogger(f"pinata.{__name__}")
+
+
+class Runtime:
+    """What has one run go on beside the others; nothing that befalls one ends another.
+
+    Attributes:
+        traffic: shared by the agents of all runs.
+    """
+
+    def __init__(self, nursery: trio.Nursery, traffic: Traffic, announce: Announce) -> None:
+        """Begin without a run; `open_runtime` says what the arguments are."""
+        self.traffic = traffic
+        self._nursery = nursery
+        self._announce = announce
+        self._under_way: list[OwnedRun] = []
+        self._failures: dict[RunId, str] = {}
+        self._closed_because: str | None = None
+        self._is_idle = trio.Event()
+        self._is_idle.set()
+
+    def start(self, observer: Observer, work: Work) -> OwnedRun:
+        """Begin the work of a call that carries a run, for somebody who waits for its answer.
+
+        Args:
+            observer: hears of the run.
+            work: carries it, and tells the observer that it is given.
+
+        Raises:
+            ConflictError: this process is ending.
+        """
+        return self._start(OwnedRun(observer), work)
+
+    def start_in_background(self, work: Work) -> OwnedRun:
+        """Begin such work for somebody who is told when it has ended.
+
+        Raises:
+            ConflictError: this process is ending.
+        """
+        return self._start(OwnedRun(Silence()), work, self._announce)
+
+    def _start(self, owned: OwnedRun, work: Work, announce: Announce | None = None) -> OwnedRun:
+        if self._closed_because is not None:
+            raise ConflictError(f"no new run: {self._closed_because}")
+        self._under_way.append(owned)
+        self._is_idle = trio.Event()
+        self._nursery.start_soon(self._carry, owned, work, announce)
+        return owned
+
+    def find(self, run: RunId) -> OwnedRun | None:
+        """Return a run that this process owns at the moment."""
+        return next((each for each in self._under_way if each.id == run), None)
+
+    def failure(self, run: RunId) -> str | None:
+        """Return why a run broke off in this process, if its last call did."""
+        return self._failures.get(run)
+
+    async def _carry(self, owned: OwnedRun, work: Work, announce: Announce | None) -> None:
+        try:
+            await owned.carry(work)
+            if owned.id is not None:
+                self._failures.pop(owned.id, None)
+                if owned.failure is not None:
+                    self._failures[owned.id] = str(owned.failure)
+        finally:
+            self._under_way.remove(owned)
+            if not self._under_way:
+                self._is_idle.set()
+        if announce is not None and owned.id is not None:
+            await self._tell(owned, announce)
+
+    async def _tell(self, owned: OwnedRun, announce: Announce) -> None:
+        try:
+            await announce(owned)
+        except Exception:  # noqa: BLE001 - whoever is told must not end the other runs
+            _log.exception("run %s: its end could not be announced", owned.id)
+
+    async def close(self, reason: str) -> None:
+        """Start no more runs, ask those under way to end, and wait until they have."""
+        self._closed_because = self._closed_because or reason
+        for owned in self._under_way:
+            owned.request_cancel(reason)
+        await self._is_idle.wait()
+
+
+async def _nobody(_: OwnedRun) -> None:
+    """Announce nothing."""
+
+
+@asynccontextmanager
+async def open_runtime(
+    traffic: Traffic, *, leaving: str, announce: Announce = _nobody
+) -> AsyncIterator[Runtime]:
+    """Own runs inside the block; on leaving it, they are cancelled and waited for.
+
+    A cancel from outside ends them at once and leaves their logs as they stand; whoever takes such
+    a run over closes it.
+
+    Args:
+        traffic: shared by the agents of all runs.
+        leaving: why runs are cancelled that are under way at the end, for their records.
+        announce: told of each run in the background that was opened, once it has ended.
+    """
+    async with open_flat_nursery() as nursery:
+        runtime = Runtime(nursery, traffic, announce)
+        try:
+            yield runtime
+        finally:
+            await runtime.close(leaving)
