@@ -189,6 +189,10 @@ class RunFolder:
         """Return where the engine's own index for a writer's worktree lies."""
         return self.path / "indexes" / task
 
+    def pull_index_file(self, number: int) -> Path:
+        """Return where the engine's own index for a pull request's worktree lies."""
+        return self.path / "indexes" / f"pr.{number}"
+
     def save_result(self, attempt: AttemptId, data: bytes) -> str:
         """Make the result of `attempt` durable and return its SHA-256 in hex.
 

@@ -171,12 +171,25 @@ def task_lines(task: Mapping[str, Any], width: int = WIDTH, *, room: int = 0) ->
     if verdict := task.get("verdict"):
         review = task["review"]
         bound = "current" if review["current"] else "stale"
-        yield from _prose("verdict", f"{verdict} on {review['target']['task']} ({bound})", width)
+        yield from _prose("verdict", f"{verdict} on {_judged(review['target'])} ({bound})", width)
     for finding in task.get("findings", ()):
         yield from _prose(finding["severity"], finding["message"], width)
     for key, label in (("blockers", "blocker"), ("notices", "notice")):
         for said in task.get(key, ()):
             yield from _prose(label, said, width)
+
+
+def _judged(target: Mapping[str, Any]) -> str:
+    """Return in a phrase what a verdict is about."""
+    match target:
+        case {"task": task}:
+            return str(task)
+        case {"pr": {"number": number}}:
+            return f"pull request {number}"
+        case {"kind": "uncommitted"}:
+            return f"the uncommitted changes against {target['ref']}"
+        case _:
+            return f"the changes since {target['ref']}"
 
 
 def _prose(label: str, said: str, width: int) -> list[str]:

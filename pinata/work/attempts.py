@@ -12,11 +12,12 @@ from engine.core.events import Sender, SteerDelivered
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
 from engine.core.quote import quote_value
-from engine.core.spec import Kind
+from engine.core.spec import Kind, ReviewOf
 from engine.ports import Reporter
 from engine.store import ResultTooLargeError
 from pinata.work.agent import new_budget
 from pinata.work.draft import Draft, Ending
+from pinata.work.existing import review_existing
 from pinata.work.reader import read
 from pinata.work.result import SavedResult, SteerRecord, encode_result
 from pinata.work.reviewer import review
@@ -141,8 +142,10 @@ class Attempts:
                 return await read(self._workshop, draft, reporter)
             case Kind.WRITER:
                 return await write(self._workshop, draft, reporter)
-            case Kind.REVIEWER:
+            case Kind.REVIEWER if isinstance(draft.task.target, ReviewOf):
                 return await review(self._workshop, draft, reporter)
+            case Kind.REVIEWER:
+                return await review_existing(self._workshop, draft, reporter)
             case _:
                 assert_never(draft.task.kind)
 

@@ -14,7 +14,7 @@ from engine.core.changes import quote_path
 from engine.core.errors import UsageError
 from engine.core.graph import TaskGraph
 from engine.core.ids import CommitId, TaskId, TreeId
-from engine.core.spec import Kind, ReviewBase, ReviewPr, RunSpec
+from engine.core.spec import Kind, RunSpec
 from engine.records.run import RunRecordV1, encode_run
 from engine.records.spec import encode_spec
 from engine.store import RunFolder
@@ -26,23 +26,29 @@ from pinata.work.models import ChosenModel, ModelSources, choose_models
 from pinata.work.places import Places
 from pinata.work.run import Run
 from pinata.work.setup import resolve_setup, setup_notices
+from pinata.work.subjects import Ground, resolve_subjects, reviews_checkout
 from pinata.work.workshop import in_thread
 from worktrees import refs
 from worktrees.entries import check_entries
 from worktrees.examination import examine
 from worktrees.hygiene import Repository
-from worktrees.snapshot import take_snapshot
+from worktrees.snapshot import Snapshot, take_snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What the record says about the checkout."""
+    """What the record says about the checkout.
+
+    Attributes:
+        checkout: as it is with all that is uncommitted, for those who review it.
+    """
 
     head: CommitId | None = None
     base_commit: str | None = None
     base_tree: TreeId | None = None
     uncommitted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    checkout: Snapshot | None = None
 
 
 @asynccontextmanager
@@ -80,6 +86,10 @@ async def new_run(
             what = f"run {folder.run}"
             await held.enter_async_context(locks.claim(lock, what=what, holder=context.holder))
             start = await _start(found, spec, folder)
+            mark = secrets.token_hex(16)
+            marked = replace(found, mark=f"{mark}/git")
+            ground = Ground(marked, context.environment, folder.run, folder.scratch, start.checkout)
+            subjects = await resolve_subjects(spec, ground)
             setup = await resolve_setup(spec, found, start.base_tree, context.environment)
             fold = await trio.to_thread.run_sync(folds_case, found.root, ".git")
             now_ms = context.clock.now_ms()
@@ -96,7 +106,8 @@ async def new_run(
                 fold_case=fold,
                 definitions={name: encode_definition(one) for name, one in used.items()},
                 setup=setup,
-                mark=secrets.token_hex(16),
+                subjects={str(task): subject for task, subject in subjects.items()},
+                mark=mark,
                 notices=[
                     *spec.notices,
                     *notices,
@@ -110,8 +121,6 @@ async def new_run(
                 lambda: files.replace_file(folder.run_file, encode_run(record), fault="run.record"),
                 "cannot save the record of the run",
             )
-            # Cancelled meanwhile: the last moment at which nothing need be left behind.
-            await trio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
             with trio.CancelScope(shield=True):
                 await _discard(found, folder)
@@ -124,7 +133,7 @@ async def new_run(
                 graph=TaskGraph.build(spec.tasks),
                 places=places,
                 folder=folder,
-                repository=replace(found, mark=f"{record.mark}/git"),
+                repository=marked,
                 definitions=used,
                 models=models,
             )
@@ -132,16 +141,10 @@ async def new_run(
 
 def _refuse_unsupported(spec: RunSpec) -> None:
     """Refuse what this release validates but cannot carry out yet."""
-    if spec.survive:
+    if spec.background or spec.survive:
         raise UsageError(
-            "survive: a run outlives its owner only in a Pi session's host; leave it out here"
+            "background: a run outlives its caller only in a session's host; leave it out here"
         )
-    for task in spec.tasks:
-        if isinstance(task.target, ReviewBase | ReviewPr):
-            field = "reviewBase" if isinstance(task.target, ReviewBase) else "reviewPr"
-            raise UsageError(
-                f"task {task.id}: {field}: only reviewOf is available; review a builder's change"
-            )
 
 
 async def _check_checkout(repository: Repository, spec: RunSpec) -> tuple[str, ...]:
@@ -153,20 +156,36 @@ async def _check_checkout(repository: Repository, spec: RunSpec) -> tuple[str, .
 
 
 async def _start(repository: Repository, spec: RunSpec, folder: RunFolder) -> _Start:
-    if not spec.has_writers:
-        return _Start(await refs.head(repository))
-    snapshot = await take_snapshot(
+    base = checkout = None
+    has_all = spec.config.include_uncommitted
+    if spec.has_writers:
+        base = await take_snapshot(
+            repository, folder.run, folder.scratch, include_uncommitted=has_all
+        )
+    if reviews_checkout(spec):
+        # What the setting keeps from builders is reviewed all the same.
+        checkout = base if base is not None and has_all else await _whole(repository, folder)
+    if base is None:
+        head = await refs.head(repository) if checkout is None else checkout.head
+        return _Start(head, notes=() if checkout is None else checkout.notes, checkout=checkout)
+    return _Start(
+        head=base.head,
+        base_commit=base.commit,
+        base_tree=base.tree,
+        uncommitted=tuple(quote_path(path) for path in base.uncommitted),
+        notes=base.notes,
+        checkout=checkout,
+    )
+
+
+async def _whole(repository: Repository, folder: RunFolder) -> Snapshot:
+    """Take a snapshot with everything uncommitted, which is nobody's base."""
+    return await take_snapshot(
         repository,
         folder.run,
         folder.scratch,
-        include_uncommitted=spec.config.include_uncommitted,
-    )
-    return _Start(
-        head=snapshot.head,
-        base_commit=snapshot.commit,
-        base_tree=snapshot.tree,
-        uncommitted=tuple(quote_path(path) for path in snapshot.uncommitted),
-        notes=snapshot.notes,
+        include_uncommitted=True,
+        ref=refs.checkout_ref(folder.run),
     )
 
 

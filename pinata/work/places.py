@@ -62,6 +62,10 @@ class Places:
         name = hashlib.sha256(os.fsencode(self.common)).hexdigest()[:16]
         return self.state / "worktrees" / name / run / task
 
+    def pull_worktree(self, run: RunId, number: int) -> Path:
+        """Where the reviewers of a pull request read; the id of a task holds no dot."""
+        return self.worktree(run, TaskId(f"pr.{number}"))
+
     def run_lock(self, run: RunId) -> Path:
         """Held by the process that owns the run."""
         return self.locks / f"run-{run}.lock"

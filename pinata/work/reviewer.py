@@ -5,25 +5,17 @@ from dataclasses import replace
 from agents.brief import BriefSpec, CheckEvidence, SteerNote, Target, Workspace, WorkspaceKind
 from agents.submission import SubmissionRules, decode_submission
 from checks.outcome import explain
-from engine.core.changes import quote_path
 from engine.core.errors import CorruptionError
-from engine.core.ids import CheckId, Fingerprint, TaskId, TreeId
-from engine.core.outcome import FailureStage, Status
-from engine.core.quote import name_list
+from engine.core.ids import CheckId, Fingerprint, TreeId
 from engine.core.spec import Kind, ReviewOf, TaskSpec
 from engine.ports import Reporter
-from engine.system.files import make_private_dir
 from pinata.work.agent import Assignment, dependencies, lead
 from pinata.work.draft import Draft, Ending
-from pinata.work.proving import run_evidence_checks
 from pinata.work.result import Review, SavedResult, fingerprint_of
-from pinata.work.workshop import Workshop, in_thread
-from worktrees.capture import capture
+from pinata.work.verdict import Diff, Held, give_diff, settle
+from pinata.work.workshop import Workshop
 from worktrees.hygiene import Repository
 from worktrees.lease import open_worktree
-from worktrees.patch import write_patch
-
-_MOST_NAMED = 10
 
 
 async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending:
@@ -35,10 +27,8 @@ async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending
     if artifact is None or fingerprint is None:
         raise CorruptionError(f"task {writer.id} succeeded without a verified change")
     place = await _place(workshop, writer)
-    diff = workshop.run.folder.review_file(draft.attempt)
-    await in_thread(lambda: make_private_dir(diff.parent), "cannot keep a diff")
     before, after = TreeId(artifact.base_tree), TreeId(artifact.result_tree)
-    await write_patch(workshop.run.repository, before, after, diff)
+    diff = await give_diff(workshop, draft.attempt, before, after)
     draft.review = Review(writer.id, fingerprint)
     brief = BriefSpec(
         task=draft.task,
@@ -46,7 +36,7 @@ async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending
         run_instructions=workshop.run.spec.instructions,
         dependencies=dependencies(workshop, draft),
         target=replace(
-            _target(writer, judged, fingerprint, str(diff)),
+            _target(writer, judged, fingerprint, diff),
             earlier_reviews_void=draft.attempt.number > 1,
         ),
     )
@@ -55,31 +45,8 @@ async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending
     ending = await lead(workshop, draft, reporter, Assignment(place, brief, rules, values))
     if ending is not None:
         return ending
-    draft.stage = FailureStage.VERIFICATION
-    return await _settle(workshop, draft, reporter, place, after)
-
-
-async def _settle(
-    workshop: Workshop, draft: Draft, reporter: Reporter, place: Repository, judged: TreeId
-) -> Ending:
-    """Run the evidence checks, make sure that what was read is what is judged, and bind it."""
-    assert draft.submission is not None
-    assert draft.review is not None
-    ending = Ending.said(draft.submission)
-    if ending.status in {Status.SUCCEEDED, Status.REJECTED}:
-        failure = await run_evidence_checks(workshop, draft, reporter, place)
-        if failure is not None:
-            return failure
-    seed = workshop.run.folder.index_file(TaskId(draft.review.task))
-    now = await capture(place, judged, seed, workshop.scratch)
-    altered = [quote_path(change.path) for change in now.changes]
-    altered += [quote_path(path) for path in now.nested]
-    if altered:
-        named = name_list(altered[:_MOST_NAMED])
-        reason = f"what was reviewed changed meanwhile: {named}"
-        return Ending.failed(reason, FailureStage.VERIFICATION)
-    draft.review = replace(draft.review, verdict=draft.submission.verdict)
-    return ending
+    held = Held(after, workshop.run.folder.index_file(writer.id))
+    return await settle(workshop, draft, reporter, place, held)
 
 
 async def _place(workshop: Workshop, writer: TaskSpec) -> Repository:
@@ -91,15 +58,15 @@ async def _place(workshop: Workshop, writer: TaskSpec) -> Repository:
     return await open_worktree(run.repository, run.places.worktree(run.id, writer.id))
 
 
-def _target(writer: TaskSpec, judged: SavedResult, fingerprint: Fingerprint, diff: str) -> Target:
+def _target(writer: TaskSpec, judged: SavedResult, fingerprint: Fingerprint, diff: Diff) -> Target:
     assert judged.submission is not None
     assert judged.artifact is not None
     return Target(
         task=writer.id,
         fingerprint=fingerprint,
-        subject=f"the captured change of {writer.id}",
+        subject=f"the captured change of {writer.id}{diff.note}",
         changed_files=tuple(change.path for change in judged.artifact.changes),
-        diff_path=diff,
+        diff_path=str(diff.path),
         assignment=writer,
         claims=decode_submission(judged.submission, Kind.WRITER),
         checks=tuple(

@@ -14,8 +14,9 @@ from checks.outcome import count
 from engine.core.ids import Fingerprint, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
+from engine.core.subject import Subject
 from engine.core.view import UsageView
-from pinata.work.result import Artifact, SavedResult
+from pinata.work.result import Artifact, Review, SavedResult
 from pinata.work.review import standings
 
 PAGE_TASKS = 64
@@ -138,21 +139,10 @@ def _found(
             "failed": counts.failed,
             "notRun": counts.not_run,
         }
-    if result.review is not None and isinstance(task.target, ReviewOf):
-        said = result.review.verdict
-        verdict = None if said is None else said.value
-        if verdict is not None:
-            found["verdict"] = verdict
-        found["review"] = {
-            "target": {"task": result.review.task},
-            "fingerprint": result.review.fingerprint,
-            "scope": result.review.scope,
-            "verdict": verdict,
-            "current": any(
-                standing.reviewer == task.id and standing.current
-                for standing in standings(spec, task.target.task, results)
-            ),
-        }
+    if result.review is not None:
+        if result.review.verdict is not None:
+            found["verdict"] = result.review.verdict.value
+        found["review"] = _review(spec, task, result.review, results)
     usage = result.usage
     found["usage"] = {
         "turns": usage.turns,
@@ -161,6 +151,37 @@ def _found(
         "costUsd": usage.cost_usd,
     }
     return found
+
+
+def _review(
+    spec: RunSpec, task: TaskSpec, review: Review, results: Mapping[TaskId, SavedResult]
+) -> dict[str, Any]:
+    if isinstance(task.target, ReviewOf):
+        known = standings(spec, task.target.task, results)
+        is_current = any(each.reviewer == task.id and each.current for each in known)
+    else:
+        # A subject stands for the whole run, so whatever verdict there is holds for it.
+        is_current = review.verdict is not None
+    return {
+        "target": {"task": review.task} if review.subject is None else _subject(review.subject),
+        "fingerprint": review.fingerprint,
+        "scope": review.scope,
+        "verdict": None if review.verdict is None else review.verdict.value,
+        "current": is_current,
+    }
+
+
+def _subject(subject: Subject) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "kind": subject.kind.value,
+        "ref": subject.ref,
+        "base": subject.base,
+        "head": subject.head,
+    }
+    pull = subject.pull_request
+    if pull is not None:
+        out["pr"] = {"number": pull.number, "title": pull.title, "url": pull.url}
+    return out
 
 
 def artifact_answer(attempt: int, artifact: Artifact) -> dict[str, Any]:

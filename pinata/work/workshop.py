@@ -32,6 +32,8 @@ class Workshop:
         feedback: what was asked for in the newest repair of each task that has one.
         purse: what the run may spend, and has spent, in all its attempts.
         worktrees: of the writers whose attempts this process began.
+        pulled: the worktree of each pull request that was reviewed in this process, by number.
+        pull_turn: held while one of these is made.
         checkout_turn: held while something must not see the checkout change.
         checkout: what the user's checkout holds, measured for all who ask at about the same time.
     """
@@ -42,6 +44,8 @@ class Workshop:
     purse: Purse
     feedback: dict[TaskId, str] = field(default_factory=dict)
     worktrees: dict[TaskId, Repository] = field(default_factory=dict)
+    pulled: dict[int, Repository] = field(default_factory=dict)
+    pull_turn: trio.Lock = field(default_factory=trio.Lock)
     checkout_turn: trio.Lock = field(default_factory=trio.Lock)
     checkout: SharedMeasurement[StateTriple] = field(init=False)
 

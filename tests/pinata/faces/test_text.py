@@ -172,6 +172,21 @@ def test_summary_of_a_run_fits_the_width_and_its_tasks_stand_in_columns() -> Non
     assert len(lines) < 16
 
 
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ({"task": "fix"}, "fix"),
+        ({"kind": "uncommitted", "ref": "HEAD"}, "the uncommitted changes against HEAD"),
+        ({"kind": "branch", "ref": "main"}, "the changes since main"),
+        ({"kind": "pull-request", "ref": "main", "pr": {"number": 7}}, "pull request 7"),
+    ],
+)
+def test_verdict_names_what_it_is_about(target: dict[str, Any], shown: str) -> None:
+    review = {"target": target, "current": True}
+    lines = run_lines(answer(summary(id="check", verdict="approve", review=review)))
+    assert f"      verdict: approve on {shown} (current)" in lines
+
+
 def test_whole_answer_is_shown() -> None:
     review = {"target": {"task": "fix"}, "current": False}
     lines = list(

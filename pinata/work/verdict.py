@@ -1,0 +1,106 @@
+"""What all reviews share: the diff that the reviewer gets, and what makes its verdict count."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.core.changes import quote_path
+from engine.core.ids import AttemptId, TreeId
+from engine.core.outcome import FailureStage, Status
+from engine.core.quote import name_list
+from engine.ports import Reporter
+from engine.system.files import make_private_dir
+from pinata.work.draft import Draft, Ending
+from pinata.work.proving import run_evidence_checks
+from pinata.work.workshop import Workshop, in_thread
+from worktrees.capture import capture
+from worktrees.hygiene import Repository
+from worktrees.patch import cut_patch, write_patch
+
+# What an agent can read of a diff, with patience.
+DIFF_LIMIT_BYTES = 16 << 20
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A change as a reviewer gets it.
+
+    Attributes:
+        path: what the reviewer is told to read.
+        whole: all of it, when `path` holds only the beginning.
+    """
+
+    path: Path
+    whole: Path | None = None
+
+    @property
+    def note(self) -> str:
+        """What is to be said about it behind the subject; empty when it is whole."""
+        if self.whole is None:
+            return ""
+        limit = f"{DIFF_LIMIT_BYTES >> 20} MiB"
+        return f"; the diff below ends after {limit}, all of it is in `{self.whole}`"
+
+
+async def give_diff(workshop: Workshop, attempt: AttemptId, before: TreeId, after: TreeId) -> Diff:
+    """Write what lies between two trees to where the reviewer of `attempt` reads it."""
+    run = workshop.run
+    path = run.folder.review_file(attempt)
+    await in_thread(lambda: make_private_dir(path.parent), "cannot keep a diff")
+    written = await write_patch(run.repository, before, after, path)
+    if written.bytes <= DIFF_LIMIT_BYTES:
+        return Diff(path)
+    whole = path.with_suffix(".patch")
+    await in_thread(lambda: path.rename(whole), "cannot keep a diff")
+    await cut_patch(replace(written, path=whole), path, DIFF_LIMIT_BYTES)
+    return Diff(path, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a worktree must still hold when it has been reviewed.
+
+    Attributes:
+        seed: the engine's own index for the worktree.
+    """
+
+    tree: TreeId
+    seed: Path
+
+
+async def settle(
+    workshop: Workshop, draft: Draft, reporter: Reporter, place: Repository, held: Held | None
+) -> Ending:
+    """Return how a review that was handed in ends; a verdict that counts is bound in `draft`.
+
+    Args:
+        workshop: the run's.
+        draft: of the attempt, with its submission and what the review is about.
+        reporter: hears of the evidence checks.
+        place: where the reviewer read; the checks run there.
+        held: what `place` must hold; None for the live checkout.
+    """
+    assert draft.submission is not None
+    assert draft.review is not None
+    draft.stage = FailureStage.VERIFICATION
+    ending = Ending.said(draft.submission)
+    if ending.status in {Status.SUCCEEDED, Status.REJECTED}:
+        failure = await run_evidence_checks(workshop, draft, reporter, place)
+        if failure is not None:
+            return failure
+    if held is not None:
+        # Not while the checks of another reviewer are at work there.
+        async with workshop.checkout_turn:
+            found = await _altered(workshop, place, held)
+        if found:
+            named = name_list(found[:_MOST_NAMED])
+            reason = f"what was reviewed changed meanwhile: {named}"
+            return Ending.failed(reason, FailureStage.VERIFICATION)
+    draft.review = replace(draft.review, verdict=draft.submission.verdict)
+    return ending
+
+
+async def _altered(workshop: Workshop, place: Repository, held: Held) -> list[str]:
+    now = await capture(place, held.tree, held.seed, workshop.scratch)
+    found = [quote_path(change.path) for change in now.changes]
+    return found + [quote_path(path) for path in now.nested]
