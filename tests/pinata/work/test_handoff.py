@@ -84,6 +84,35 @@ async def test_hand_off_holds_what_was_approved_and_is_the_same_each_time(
     assert told["handoffs"] == [{"handoff": manifest["handoff"], "freshness": "current"}]
 
 
+async def test_new_evidence_makes_a_new_hand_off_beside_the_old(project: Project) -> None:
+    run = await project.run(
+        [builder("fix", "a.txt"), reviewer("check", "fix")],
+        {
+            "fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])],
+            "fix@2": [shell("echo three > a.txt"), submits(changedFiles=["a.txt"])],
+            "*": [approves()],
+        },
+    )
+    first = await changes(project, run)
+    before = made(project)
+    again = {"run": run["run"], "task": "fix", "feedback": "make it three"}
+    assert (await project.call("pinata_repair", again))["status"] == "succeeded"
+    told = await project.call("pinata_status", {"run": run["run"]})
+    assert told["handoffs"] == [{"handoff": first["handoff"], "freshness": "historical"}]
+    second = await changes(project, run)
+    assert second["handoff"] != first["handoff"]
+    (fix,) = second["builders"]
+    assert (fix["attempt"], fix["base"]) == (2, first["builders"][0]["base"])
+    assert "+three" in read(fix["patch"]["path"])
+    after = made(project)
+    assert {path: after[path] for path in before} == before
+    told = await project.call("pinata_status", {"run": run["run"]})
+    assert told["handoffs"] == [
+        {"handoff": first["handoff"], "freshness": "historical"},
+        {"handoff": second["handoff"], "freshness": "current"},
+    ]
+
+
 async def test_dependent_builder_hands_over_only_its_own_change(project: Project) -> None:
     run = await project.run(
         [
