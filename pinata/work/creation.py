@@ -121,6 +121,8 @@ async def new_run(
                 lambda: files.replace_file(folder.run_file, encode_run(record), fault="run.record"),
                 "cannot save the record of the run",
             )
+            # Cancelled meanwhile: the last moment at which nothing need be left behind.
+            await trio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
             with trio.CancelScope(shield=True):
                 await _discard(found, folder)
@@ -141,9 +143,9 @@ async def new_run(
 
 def _refuse_unsupported(spec: RunSpec) -> None:
     """Refuse what this release validates but cannot carry out yet."""
-    if spec.background or spec.survive:
+    if spec.survive:
         raise UsageError(
-            "background: a run outlives its caller only in a session's host; leave it out here"
+            "survive: a run outlives its owner only in a Pi session's host; leave it out here"
         )
 
 
