@@ -10,9 +10,11 @@ from engine.core.spec import RunConfig
 from pinata.work.agent import has_codemode
 from tests.support.projects import (
     Project,
+    approves,
     builder,
     read,
     reports,
+    reviewer,
     says,
     scout,
     statuses,
@@ -98,3 +100,28 @@ async def test_calls_of_a_script_count_and_exhaust_the_budget(project: Project) 
     look = task_of(answer, "look")
     assert look["status"] == "failed"
     assert "tool-call budget" in look["reason"]
+
+
+async def test_instructions_of_the_run_reach_every_brief_before_the_tasks_own(
+    project: Project,
+) -> None:
+    answer = await project.run(
+        [
+            scout("look"),
+            builder("fix", "a.txt", after=["look"], instructions=["keep the tone"]),
+            reviewer("check", "fix"),
+        ],
+        {
+            "look": [reports()],
+            "fix": [says("write", path="a.txt", content="two\n"), submits(changedFiles=["a.txt"])],
+            "check": [approves()],
+        },
+        instructions=["write plain English"],
+    )
+    assert answer["status"] == "succeeded", answer
+    for task in ("look", "fix", "check"):
+        entries = (await transcript(project, answer["run"], task)).splitlines()
+        (brief,) = [line for line in entries if "write plain English" in line]
+        assert '"role":"user"' in brief
+        if task == "fix":
+            assert brief.index("write plain English") < brief.index("keep the tone")
