@@ -65,6 +65,7 @@ def test_every_command_that_is_described_exists() -> None:
         "integrate",
         "rollback",
         "resume",
+        "repair",
         "doctor",
         "tools",
     }

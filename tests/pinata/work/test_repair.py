@@ -434,6 +434,21 @@ async def test_repaired_change_replaces_the_integrated_one_and_rollback_leads_to
     assert project.repo.git("status", "--porcelain") == b" M a.txt\n"
 
 
+async def test_command_shows_the_repair_and_takes_feedback_from_a_file(project: Project) -> None:
+    run = await rejected_run(project)
+    feedback = project.folder / "feedback.txt"
+    feedback.write_text("b.txt too\n")
+    done = project.pinata("repair", run[:8], "fix", "--feedback-file", str(feedback))
+    assert done.returncode == 0, done.stderr
+    assert "fix: repair requested: b.txt too" in done.stdout
+    assert "fix: started (builder, attempt 2)" in done.stdout
+    assert f"to apply it: pinata integrate {run}" in done.stderr
+    feedback.write_bytes(b"\xff")
+    refused = project.pinata("repair", run, "fix", "--feedback-file", str(feedback))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "is not UTF-8 text" in refused.stderr
+
+
 async def test_latest_run_is_the_one_that_started_last_whatever_was_repaired_since(
     project: Project,
 ) -> None:
