@@ -50,6 +50,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_reading(commands)
     _add_applying(commands)
     _command(commands, "doctor", "look whether pinata can work here")
+
+    help_ = "answer an MCP client on stdin and stdout, and own the runs that it starts"
+    mcp = commands.add_parser("mcp", help=help_, description=help_, allow_abbrev=False)
+    _trusting(mcp)
     return parser
 
 

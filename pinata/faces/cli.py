@@ -41,6 +41,7 @@ _MODULES: Mapping[str, str] = {
     "integrate": "pinata.faces.applying",
     "rollback": "pinata.faces.applying",
     "doctor": "pinata.faces.doctor",
+    "mcp": "pinata.faces.mcp",
 }
 
 

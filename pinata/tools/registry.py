@@ -47,6 +47,7 @@ class Tool(Generic[R]):
         return {
             "name": self.name,
             "description": self.description,
+            "changesState": self.changes_state,
             "parameters": TypeAdapter(self.request).json_schema(),
         }
 
