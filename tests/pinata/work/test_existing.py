@@ -89,6 +89,16 @@ async def brief_of(project: Project, run: str, task: str = "judge") -> str:
     return json.dumps(said["message"]["content"], ensure_ascii=False)
 
 
+def forget_all_but_the_first_result(run: Path) -> None:
+    """Leave of a run what there would be if its process had died after its first task."""
+    log = run / "events.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    settled = next(n for n, line in enumerate(lines) if "agent_settled" in line)
+    log.write_text("".join(lines[: settled + 1]))
+    for left in [*run.glob("results/judge*"), *run.glob("transcripts/judge*")]:
+        left.unlink()
+
+
 def diff_of(project: Project, run: str, name: str = "judge.1.diff") -> str:
     return read(str(project.repo.root / ".git/pinata" / run / "reviews" / name))
 
@@ -259,6 +269,24 @@ async def test_a_verdict_on_existing_changes_lets_no_builder_in(project: Project
         await project.call("pinata_integrate", {"run": answer["run"]})
 
 
+@pytest.mark.parametrize(
+    ("turn", "status", "verdict"),
+    [
+        ({"text": "looks fine"}, "failed", None),
+        (submits(status="failed", blockers=["too long"]), "failed", None),
+        (requests_changes(status="failed"), "rejected", "changes_requested"),
+    ],
+    ids=["silent", "gives up", "rejects"],
+)
+async def test_a_reviewer_without_a_verdict_has_judged_nothing(
+    project: Project, turn: Turn, status: str, verdict: str | None
+) -> None:
+    project.repo.write("a.txt", "two\n")
+    judge = await judged(project, of_base("HEAD"), turn)
+    assert (judge["status"], judge.get("verdict")) == (status, verdict)
+    assert judge["review"]["current"] is (verdict is not None)
+
+
 async def test_what_a_reviewer_echoes_must_be_what_it_judges(project: Project) -> None:
     project.repo.write("a.txt", "two\n")
     wrong = submits(review={"verdict": "approve", "fingerprint": "0" * 64})
@@ -407,15 +435,9 @@ async def test_a_run_that_is_taken_up_needs_neither_gh_nor_network(
 ) -> None:
     tasks = [scout("look"), of_pull(after=["look"])]
     answer = await project.run(tasks, {"look": [reports()], "judge": [approves()]})
-    folder = Path(answer["dir"])
-    # As if its process had died after the scout, with half a worktree made.
-    log = folder / "events.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    settled = next(n for n, line in enumerate(lines) if "agent_settled" in line)
-    log.write_text("".join(lines[: settled + 1]))
-    for left in [*folder.glob("results/judge*"), *folder.glob("transcripts/judge*")]:
-        left.unlink()
+    forget_all_but_the_first_result(Path(answer["dir"]))
     (place,) = (project.folder / "state/pinata/worktrees").glob("*/*/pr.7")
+    # Whatever became of its worktree meanwhile, it is not what is read.
     (place / "new.txt").unlink()
     hub.does("exit 1")
     hub.upstream.root.rename(project.folder / "gone")
