@@ -233,6 +233,10 @@ def _receipt_faults(manifest: ManifestV1, name: str, receipt: Receipt) -> Iterat
     if str(receipt.id) != name or receipt.run != manifest.run:
         yield "it is another receipt than its place says"
     planned = len(receipt.checks) + len(receipt.omitted)
+    asked = {check.id: check.argv for check in manifest.integrated_checks}
+    for proof in receipt.checks:
+        if proof.list == "integratedChecks" and asked.get(proof.id) != proof.argv:
+            yield f"check {proof.id} is not the one that {MANIFEST} names"
     if receipt.status != judge(receipt.before, receipt.after, receipt.checks, planned):
         yield f"{receipt.status} is not what its checks and states come to"
 

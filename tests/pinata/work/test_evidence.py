@@ -215,6 +215,16 @@ def without(path: str) -> Callable[[Documents], None]:
     return bend
 
 
+def with_checks(checks: list[dict[str, Any]]) -> Callable[[Documents], None]:
+    """Return what gives a run other checks for its destination, and no receipt of the old ones."""
+
+    def bend(documents: Documents) -> None:
+        edited("manifest.json", lambda d: d.update(integrated_checks=checks))(documents)
+        without("receipts/1.json")(documents)
+
+    return bend
+
+
 def unbent(documents: Documents) -> None:
     assert documents
 
@@ -299,6 +309,18 @@ BENT: dict[str, tuple[Callable[[Documents], None], str]] = {
         edited("receipts/1.json", lambda d: d.update(status="not_run")),
         "receipts/1.json: not_run is not what its checks and states come to",
     ),
+    "the checks of the destination": (
+        edited("manifest.json", lambda d: d["integrated_checks"][0].update(argv=["true"])),
+        "receipts/1.json: check seen is not the one that manifest.json names",
+    ),
+    "what a receipt checked": (
+        edited("receipts/1.json", lambda d: d["checks"][0].update(argv=["true"])),
+        "receipts/1.json: check seen is not the one that manifest.json names",
+    ),
+    "an exit code of a receipt": (
+        edited("receipts/1.json", lambda d: d["checks"][0].update(code=1, passed=False)),
+        "receipts/1.json: verified is not what its checks and states come to",
+    ),
     "a receipt's run": (
         edited("receipts/1.json", lambda d: d.update(run="0" * 16)),
         "receipts/1.json: it is another receipt",
@@ -368,7 +390,7 @@ async def test_nothing_of_an_unpinned_ref_is_executed_unasked(
     trace = tmp_path / "ran"
     argv = [sys.executable, "-c", f"open({str(trace)!r}, 'w')"]
     check = [{"id": "mine", "argv": argv, "timeout_ms": 9_000}]
-    ref = await travelled.bent(edited("manifest.json", lambda d: d.update(integrated_checks=check)))
+    ref = await travelled.bent(with_checks(check))
     answer = await travelled.verify(ref)
     assert (answer["status"], answer["omitted"]) == ("not_run", ["mine"])
     assert not trace.exists()
@@ -377,7 +399,7 @@ async def test_nothing_of_an_unpinned_ref_is_executed_unasked(
 
 
 async def test_evidence_without_checks_verifies_nothing(travelled: Travelled) -> None:
-    ref = await travelled.bent(edited("manifest.json", lambda d: d.update(integrated_checks=[])))
+    ref = await travelled.bent(with_checks([]))
     assert (await travelled.verify(ref, run_checks=True))["status"] == "not_run"
 
 
