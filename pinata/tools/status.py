@@ -1,8 +1,7 @@
 """The tool that tells how a run stands; it is quick to load, since people wait for it."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import trio
 from pydantic import Field
@@ -20,8 +19,8 @@ from pinata.work.context import Context
 from pinata.work.history import StoredRun, find_run, list_handoffs, read_run
 from pinata.work.places import Places
 from pinata.work.receipt import ReceiptFolder, answer as receipt_answer
-from pinata.work.result import encode_result
 from pinata.work.review import evidence_digest, missing_approval
+from pinata.work.saved_answer import saved_answer
 from pinata.work.summary import PAGE_TASKS, page, status_counts, totals
 from worktrees.discovery import discover
 from worktrees.hygiene import Repository
@@ -154,21 +153,12 @@ def _task_answer(stored: StoredRun, name: str, detail: str) -> Answer:
     if task is None:
         known = ", ".join(one.id for one in stored.spec.tasks[:10])
         raise UsageError(f"task: '{name}' is not a task of this run; it has {known}")
-    fact = stored.facts[task.id]
     if detail == "summary":
         at = stored.spec.tasks.index(task)
         tasks, _ = page(stored.spec, stored.facts, offset=at, limit=1)
         return {"run": stored.folder.run, **tasks[0]}
     if detail == "result":
-        if fact.result is None:
-            return {
-                "run": stored.folder.run,
-                "id": name,
-                "status": fact.status.value,
-                "message": "there is no saved result before the task settles",
-            }
-        saved: dict[str, Any] = json.loads(encode_result(fact.result))
-        return {"run": stored.folder.run, **saved}
+        return saved_answer(stored, task)
     return _transcript_answer(stored, task.id)
 
 

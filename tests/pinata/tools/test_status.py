@@ -69,7 +69,7 @@ async def test_task_too_long_to_show_is_marked_and_its_whole_result_is_there(
     assert task["truncated"] is True
     assert 0 < len(task["findings"]) < 200
     whole = await project.result(answer["run"], "look")
-    assert len(whole["submission"]["findings"]) == 200
+    assert len(whole["result"]["findings"]) == 200
     shown = await project.call("pinata_status", {"task": "look", "detail": "transcript"})
     assert "submit_result" in shown["excerpt"]
     assert "submit_result" in read(shown["path"])

@@ -148,7 +148,7 @@ async def test_edit_while_one_reads_is_told_of_that_reader_and_not_of_a_later_on
     assert statuses(answer) == {"look": "succeeded", "later": "succeeded"}
     assert [task.get("checkoutChanged") for task in answer["tasks"]] == [True, None]
     found = [await project.result(answer["run"], name) for name in ("look", "later")]
-    assert [result["checkout_changed"] for result in found] == [True, False]
+    assert [result["checkoutChanged"] for result in found] == [True, False]
     assert changed(project) == [AttemptId(TaskId("look"), 1)]
     assert moments.looks == 4
 
@@ -184,7 +184,7 @@ async def test_what_counts_as_a_change_is_content_and_head(
     moments.before(2, script)
     answer = await project.run([scout("look")], READS)
     result = await project.result(answer["run"], "look")
-    assert (result["status"], result["checkout_changed"]) == ("succeeded", expected)
+    assert (result["status"], result["checkoutChanged"]) == ("succeeded", expected)
     assert ("checkoutChanged" in task_of(answer, "look")) is expected
 
 
@@ -195,7 +195,7 @@ async def test_staging_alone_is_no_change(project: Project, moments: Moments) ->
     answer = await project.run([scout("look")], READS)
     result = await project.result(answer["run"], "look")
     assert project.repo.git("diff", "--cached", "--name-only") == b"b.txt\nnew.txt\n"
-    assert (result["status"], result["checkout_changed"]) == ("succeeded", False)
+    assert (result["status"], result["checkoutChanged"]) == ("succeeded", False)
 
 
 @pytest.mark.parametrize("look", [1, 2], ids=["start", "end"])
@@ -296,7 +296,7 @@ async def test_writer_of_the_same_run_does_not_change_the_checkout_for_a_reader(
         await moments.release()
     assert statuses(answers[0]) == {"look": "succeeded", "fix": "succeeded"}
     result = await project.result(answers[0]["run"], "look")
-    assert result["checkout_changed"] is False
+    assert result["checkoutChanged"] is False
 
 
 async def test_evidence_checks_of_readers_share_the_looks(

@@ -102,10 +102,7 @@ async def test_rejected_change_is_mended_and_reviewed_as_what_it_is_then(project
     fix, check = task_of(answer, "fix"), task_of(answer, "check")
     assert fix["changedFiles"] == ["a.txt", "b.txt"]
     assert fix["artifact"]["attempt"] == 2
-    assert fix["artifact"]["base"] == {
-        "commit": before["artifact"]["base_commit"],
-        "tree": before["artifact"]["base_tree"],
-    }
+    assert fix["artifact"]["base"] == before["artifact"]["base"]
     assert fix["artifact"]["fingerprint"] != before["artifact"]["fingerprint"]
     assert check["review"]["fingerprint"] == fix["artifact"]["fingerprint"]
     assert (check["verdict"], check["review"]["current"]) == ("approve", True)

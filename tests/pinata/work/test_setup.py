@@ -194,7 +194,7 @@ async def test_setup_that_fails_or_leaves_a_change_fails_the_task_before_its_age
     assert found.startswith(f"{reason}; its output is in ")
     assert (Path(found.rpartition(" ")[2]) / "stdout").read_text() == "working\n"
     result = await project.result(answer["run"], "fix")
-    assert (result["stage"], result["usage"]["turns"]) == ("setup", 0)
+    assert (result["failureStage"], result["usage"]["turns"]) == ("setup", 0)
 
 
 async def test_setup_that_writes_too_much_is_stopped(project: Project) -> None:

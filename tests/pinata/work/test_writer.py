@@ -146,7 +146,7 @@ async def test_writer_that_never_hands_in_fails_and_its_change_is_kept(project: 
     )
     fix = task_of(answer, "fix")
     assert (fix["status"], fix["changedFiles"]) == ("failed", ["a.txt"])
-    assert (await project.result(answer["run"], "fix"))["stage"] == "result"
+    assert (await project.result(answer["run"], "fix"))["failureStage"] == "result"
 
 
 async def test_blocked_writer_keeps_its_change_and_runs_no_checks(project: Project) -> None:
@@ -236,7 +236,7 @@ async def test_setup_runs_before_the_agent_and_must_leave_no_change(project: Pro
     fix = task_of(answer, "fix")
     assert "setup changed b.txt" in fix["reason"]
     result = await project.result(answer["run"], "fix")
-    assert (result["stage"], result["usage"]["turns"]) == ("setup", 0)
+    assert (result["failureStage"], result["usage"]["turns"]) == ("setup", 0)
 
 
 async def test_writer_finds_included_files_and_none_is_part_of_its_change(
@@ -281,4 +281,4 @@ async def test_too_many_included_files_fail_the_task_before_its_agent_starts(
     assert fix["status"] == "failed"
     assert "matches 1,001 files" in fix["reason"]
     result = await project.result(answer["run"], "fix")
-    assert (result["stage"], result["usage"]["turns"]) == ("workspace", 0)
+    assert (result["failureStage"], result["usage"]["turns"]) == ("workspace", 0)
