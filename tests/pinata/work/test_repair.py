@@ -230,6 +230,30 @@ async def test_worktree_that_is_gone_is_made_anew_with_the_earlier_change(
     assert (project.folder / "setups").read_text() == "once\nonce\n"
 
 
+async def test_worktree_that_cannot_be_made_whole_again_is_not_taken_for_whole_later(
+    project: Project,
+) -> None:
+    project.repo.write(".gitattributes", "*.loud filter=loud\n")
+    project.repo.commit("attributes")
+    for key, value in (("clean", "cat"), ("smudge", "cat"), ("required", "true")):
+        project.repo.git("config", f"filter.loud.{key}", value)
+    first = [shell("echo x > x.loud"), submits(changedFiles=["x.loud"])]
+    then = [shell("echo y > y.loud"), submits(changedFiles=["x.loud", "y.loud"])]
+    script = {"fix": first, "fix@2": then, "fix@3": then, "check@3": [approves()]}
+    tasks = [builder("fix", "x.loud", "y.loud"), reviewer("check", "fix")]
+    answer = await project.run(tasks, SCRIPT | script)
+    run = answer["run"]
+    shutil.rmtree(worktree_of(project, run))
+    project.repo.git("config", "filter.loud.smudge", "false")
+    failed = task_of(await repair(project, run), "fix")
+    assert failed["status"] == "failed"
+    assert "smudge filter" in failed["reason"]
+    assert not list((project.folder / "state" / "pinata" / "worktrees").glob(f"*/{run}/fix"))
+    project.repo.git("config", "filter.loud.smudge", "cat")
+    answer = await repair(project, run)
+    assert task_of(answer, "fix")["changedFiles"] == ["x.loud", "y.loud"]
+
+
 async def test_setup_is_not_run_again_in_a_worktree_that_is_still_there(project: Project) -> None:
     project.repo.write("setup.sh", "echo once >> $PINATA_ROOT/../setups; echo x > ignored.txt\n")
     project.repo.write(".gitignore", "ignored.txt\n")
