@@ -142,7 +142,7 @@ async def rollback(
     Runs to its end even when cancelled.
 
     Returns:
-        One answer per path, sorted: RESTORED, or ALREADY as it was.
+        One answer per path, sorted: RESTORED or REMOVED, or ALREADY as it was.
 
     Raises:
         RollbackRefusedError: a path was edited since; it carries the answers.

@@ -4,7 +4,7 @@ Both decide about every path before they move the first file, and read each file
 blocks.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -45,6 +45,7 @@ class FileOutcome(Enum):
     """What a rollback did with one file."""
 
     RESTORED = "restored"
+    REMOVED = "removed"
     ALREADY = "already"
     EDITED = "edited"
     KEPT = "kept"
@@ -55,9 +56,9 @@ class FileAnswer:
     """A path and what a rollback did there.
 
     Attributes:
-        outcome: RESTORED to what stood there before; ALREADY as before. When the rollback is
-            refused nothing is done: EDITED is a path in the way of it, KEPT one that still is as
-            the integration left it.
+        outcome: RESTORED to what stood there before; REMOVED, since nothing did; ALREADY as
+            before. When the rollback is refused nothing is done: EDITED is a path in the way of
+            it, KEPT one that still is as the integration left it.
     """
 
     path: bytes
@@ -217,15 +218,12 @@ def put_back(journal: Journal, mover: Mover) -> tuple[FileAnswer, ...]:
         for bench, where in zip(benches, places, strict=True):
             interrupted = bench is benches[0] and journal.state in _INTERRUPTED
             _check_originals(bench.journal, where, interrupted=interrupted)
-        lost = [
-            *_astray(benches, places, _NOT_ASTRAY),
-            *_blocked(benches, _returns(benches, places)),
-        ]
-        edited = {conflict.path for conflict in lost}
-        moving = {each.path for each in _returns(benches, places)}
-        if edited:
-            answers = _answers(journal, moving, FileOutcome.KEPT, edited)
-            raise RollbackRefusedError(lost, answers)
+        returns = _returns(benches, places)
+        lost = [*_astray(benches, places, _NOT_ASTRAY), *_blocked(benches, returns)]
+        if lost:
+            kept = {each.path: FileOutcome.KEPT for each in returns}
+            edited = {conflict.path: FileOutcome.EDITED for conflict in lost}
+            raise RollbackRefusedError(lost, _answers(journal, kept | edited))
         try:
             rolling_back = advance(journal, JournalState.ROLLING_BACK)
         except OSError as error:
@@ -236,7 +234,7 @@ def put_back(journal: Journal, mover: Mover) -> tuple[FileAnswer, ...]:
         _end_rollback(rolling_back)
     except OSError as error:
         raise IncompleteError(str(error)) from error
-    return _answers(journal, moving, FileOutcome.RESTORED, frozenset())
+    return _answers(journal, {each.path: _outcome(each) for each in returns})
 
 
 def _check_originals(
@@ -329,14 +327,12 @@ def _blocked(benches: Sequence[Bench], journeys: Sequence[_Journey]) -> list[Pat
     return conflicts or list(unusable(folders, moving, slots.stat().st_dev))
 
 
-def _answers(
-    journal: Journal, moving: Collection[bytes], moved: FileOutcome, edited: Collection[bytes]
-) -> tuple[FileAnswer, ...]:
-    answers: list[FileAnswer] = []
-    for path in chains(journal.layers):
-        if path in edited:
-            outcome = FileOutcome.EDITED
-        else:
-            outcome = moved if path in moving else FileOutcome.ALREADY
-        answers.append(FileAnswer(path, outcome))
-    return tuple(answers)
+def _outcome(journey: _Journey) -> FileOutcome:
+    return FileOutcome.REMOVED if journey.target is None else FileOutcome.RESTORED
+
+
+def _answers(journal: Journal, outcomes: Mapping[bytes, FileOutcome]) -> tuple[FileAnswer, ...]:
+    """Return an answer for each path of the plan; one without an outcome was as before already."""
+    return tuple(
+        FileAnswer(path, outcomes.get(path, FileOutcome.ALREADY)) for path in chains(journal.layers)
+    )

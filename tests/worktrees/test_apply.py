@@ -74,7 +74,11 @@ async def test_rollback_restores_bytes_modes_and_listing_even_after_a_gc(many: R
     answers = await rollback(setting.repo, journal)
     assert setting.now() == setting.before
     assert answers == tuple(
-        FileAnswer(change.path, FileOutcome.RESTORED) for change in setting.changes
+        FileAnswer(
+            change.path,
+            FileOutcome.REMOVED if change.status is ChangeStatus.ADDED else FileOutcome.RESTORED,
+        )
+        for change in setting.changes
     )
     assert await stored_state(setting) is JournalState.ROLLED_BACK
     assert not journal.slots.exists()

@@ -264,7 +264,11 @@ async def test_rollback_is_the_identity_and_needs_to_be_meant(project: Project) 
     with pytest.raises(UsageError, match="confirm"):
         await project.call("pinata_rollback", {"run": answer["run"]})
     done = await project.call("pinata_rollback", {"run": answer["run"], "confirm": True})
-    assert {entry["outcome"] for entry in done["files"]} == {"restored"}
+    assert [(entry["path"], entry["outcome"]) for entry in done["files"]] == [
+        ("a.txt", "restored"),
+        ("dir/c.txt", "restored"),
+        ("n/m/x", "removed"),
+    ]
     assert listing(project) == before
     with pytest.raises(ConflictError, match="already"):
         await project.call("pinata_rollback", {"run": answer["run"], "confirm": True})
