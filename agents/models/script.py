@@ -113,6 +113,12 @@ class Script:
 
     turns: Mapping[str, tuple[Turn, ...]]
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that have turns of their own, each once, in the order of the file."""
+        names = (key.partition("@")[0] for key in self.turns)
+        return tuple(dict.fromkeys(name for name in names if name != ANY_TASK))
+
     def turns_of(self, task: str, attempt: int) -> tuple[Turn, ...]:
         """Return the turns of one attempt; the most exact key wins, no key means no turns."""
         for key in (f"{task}@{attempt}", task, f"{ANY_TASK}@{attempt}", ANY_TASK):

@@ -22,7 +22,7 @@ from engine.system import files, locks
 from engine.system.case import folds_case
 from engine.system.ledger import keep_ledger
 from pinata.work.context import Context
-from pinata.work.models import ChosenModel, ModelSources, choose_models
+from pinata.work.models import ChosenModel, ModelSources, choose_models, script_notices
 from pinata.work.places import Places
 from pinata.work.run import Run
 from pinata.work.setup import resolve_setup, setup_notices
@@ -78,7 +78,8 @@ async def new_run(
     notices = await _check_checkout(found, spec)
     async with AsyncExitStack() as held:
         routes = await held.enter_async_context(open_routes(context.environment, context.clock))
-        models = await choose_models(spec, used, ModelSources(routes, started_in))
+        sources = ModelSources(routes, started_in)
+        models = await choose_models(spec, used, sources)
         await trio.to_thread.run_sync(files.make_private_dir, places.locks)
         folder = await trio.to_thread.run_sync(RunFolder.create, found.common_dir)
         try:
@@ -114,6 +115,7 @@ async def new_run(
                     *start.notes,
                     *setup_notices(setup),
                     *_passed_over(models),
+                    *script_notices(spec, sources),
                 ],
                 spec=encode_spec(spec),
             )

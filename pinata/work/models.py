@@ -15,6 +15,8 @@ from engine.core.errors import ExternalError, UsageError
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Backend, ModelChoice, RunConfig, RunSpec, TaskSpec, Thinking
 
+_MOST_NAMED = 10
+
 Opener = Callable[[AttemptId, Mapping[str, str]], Model]
 
 
@@ -89,6 +91,11 @@ class ModelSources:
     base: Path
     _scripts: dict[str, Script] = field(default_factory=dict)
 
+    @property
+    def scripts(self) -> Mapping[str, Script]:
+        """The scripts that were read so far, by the names that choices give them."""
+        return self._scripts
+
     async def find(self, choice: ModelChoice) -> tuple[Opener, bool] | str:
         """Return what opens a model and whether its price is known, or why it cannot be reached.
 
@@ -110,6 +117,25 @@ class ModelSources:
         return lambda attempt, values: ScriptedModel(
             script, name, attempt.task, attempt.number, values
         )
+
+
+def script_notices(spec: RunSpec, sources: ModelSources) -> list[str]:
+    """Return a notice for each script with turns for tasks that the run does not have.
+
+    Args:
+        spec: the request.
+        sources: from which the models of its tasks were chosen.
+    """
+    known = {str(task.id) for task in spec.tasks}
+    notices = []
+    for name, script in sources.scripts.items():
+        unknown = [task for task in script.tasks if task not in known]
+        if unknown:
+            more = "" if len(unknown) <= _MOST_NAMED else f" and {len(unknown) - _MOST_NAMED} more"
+            notices.append(
+                f"script {name}: no task is called {', '.join(unknown[:_MOST_NAMED])}{more}"
+            )
+    return notices
 
 
 async def choose_models(

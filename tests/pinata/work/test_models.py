@@ -27,6 +27,7 @@ from pinata.work.models import (
     NoModelError,
     NoPriceError,
     choose_models,
+    script_notices,
 )
 from tests.support import projects
 from tests.support.clock import FakeClock
@@ -67,6 +68,16 @@ async def chosen(
     spec = accepted(job(*(tasks or (scout(),)), config=config))
     async with open_routes({"PI_CODING_AGENT_DIR": str(folder)}, FakeClock()) as routes:
         yield await choose_models(spec, DEFINITIONS, ModelSources(routes, folder))
+
+
+async def notices_of(folder: Path, turns: Mapping[str, object], *tasks: object) -> list[str]:
+    """Return what is said of a script when models are chosen for a job that uses it."""
+    (folder / "script.json").write_text(json.dumps(turns))
+    spec = accepted(job(*tasks, config={"models": {"default": model("scripted", "script.json")}}))
+    async with open_routes({"PI_CODING_AGENT_DIR": str(folder)}, FakeClock()) as routes:
+        sources = ModelSources(routes, folder)
+        await choose_models(spec, DEFINITIONS, sources)
+        return script_notices(spec, sources)
 
 
 async def refusal_of(folder: Path, *tasks: object, **config: object) -> str:
@@ -230,3 +241,23 @@ class _CancelsWhenSpokenTo(projects.Recorder):
     def happened(self, logged: Logged) -> None:
         if isinstance(logged.event, TextDelta) and self.cancel is not None:
             self.cancel("enough")
+
+
+async def test_turns_for_a_task_that_the_run_does_not_have_are_told(folder: Path) -> None:
+    hello = [{"text": "hello"}]
+    turns = {"look": hello, "loook": hello, "loook@2": hello, "*": hello, "*@2": hello}
+    assert await notices_of(folder, turns, scout()) == [
+        "script script.json: no task is called loook"
+    ]
+    del turns["loook"], turns["loook@2"]
+    assert await notices_of(folder, turns, scout()) == []
+    many = {f"t{number}": hello for number in range(12)}
+    (said,) = await notices_of(folder, many, scout())
+    assert said.endswith(" t8, t9 and 2 more")
+
+
+async def test_notices_about_a_script_come_before_its_agents_start(tmp_path: Path) -> None:
+    project = Project.create(tmp_path)
+    await project.run([projects.scout("look")], {"look": [reports()], "lok": [reports()]})
+    assert len(project.recorder.notices) == 1
+    assert project.recorder.notices[0].endswith("script.json: no task is called lok")
