@@ -1,6 +1,6 @@
 """What one attempt may use up: turns, tool calls and dollars, over all its conversations."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import assert_never
 
@@ -20,11 +20,16 @@ class BudgetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What an attempt has used so far."""
+    """What an attempt has used so far.
+
+    Attributes:
+        refused_calls: how many of the tool calls were refused or failed.
+    """
 
     turns: int = 0
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)
+    refused_calls: int = 0
 
 
 class Budget:
@@ -70,7 +75,7 @@ class Budget:
             tripped = BudgetKind.TURNS
         if tripped is None:
             spent = self._spent
-            self._spent = Spent(spent.turns + 1, spent.tool_calls, spent.usage)
+            self._spent = replace(spent, turns=spent.turns + 1)
         return tripped
 
     def begin_call(self) -> BudgetKind | None:
@@ -78,14 +83,17 @@ class Budget:
         spent = self._spent
         if not self.has_call:
             return BudgetKind.TOOL_CALLS
-        self._spent = Spent(spent.turns, spent.tool_calls + 1, spent.usage)
+        self._spent = replace(spent, tool_calls=spent.tool_calls + 1)
         return self.tripped()
+
+    def note_refusal(self) -> None:
+        """Count that a call which had begun was refused or failed."""
+        self._spent = replace(self._spent, refused_calls=self._spent.refused_calls + 1)
 
     def spend(self, usage: Usage) -> None:
         """Count what an answer cost, also one that broke off, here and in the run's purse."""
         self.purse.spend(usage.cost_usd)
-        spent = self._spent
-        self._spent = Spent(spent.turns, spent.tool_calls, spent.usage + usage)
+        self._spent = replace(self._spent, usage=self._spent.usage + usage)
 
     def tripped(self) -> BudgetKind | None:
         """Return COST when more than the limit was spent, or when that cannot be known."""

@@ -62,6 +62,8 @@ class Hands:
         except CallsExhaustedError:
             self.note(ToolEnded(self.attempt, call.id, call.name, is_error=True))
             raise
+        if answer.is_error:
+            self.budget.note_refusal()
         self.note(ToolEnded(self.attempt, call.id, call.name, answer.is_error))
         return answer
 

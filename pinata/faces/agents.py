@@ -42,7 +42,7 @@ def roster_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]
     rooms = [max((len(row[at]) for row in rows), default=0) for at in range(3)]
     for *cells, purpose in rows:
         yield from _row(cells, rooms, purpose, width)
-    yield from notice_lines(answer)
+    yield from notice_lines(answer, width)
 
 
 def _row(cells: Sequence[str], rooms: Sequence[int], purpose: str, width: int) -> list[str]:
@@ -83,7 +83,7 @@ def agent_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
         yield f"  digest: {answer['digest']}"
         yield ""
         yield from escape(answer["persona"]).rstrip("\n").split("\n")
-    yield from notice_lines(answer)
+    yield from notice_lines(answer, width)
 
 
 COMMANDS: Mapping[str, Command] = {"agents": _agents}

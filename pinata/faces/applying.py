@@ -10,7 +10,7 @@ import trio
 from engine.core.errors import UsageError
 from pinata import app
 from pinata.faces import text
-from pinata.faces.command import Command, here, read_json, show
+from pinata.faces.command import Command, here, read_json, show, width
 from pinata.faces.interruption import interruptible
 from pinata.faces.progress import Progress
 from pinata.work.observer import Silence
@@ -43,7 +43,7 @@ async def _verify(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
     call = partial(app.call_tool, context, "pinata_verify", arguments)
     answer = await interruptible(Progress(as_json=False), call)
-    show(given, answer, text.verification_lines)
+    show(given, answer, partial(text.verification_lines, width=width()))
     return 0 if (answer["status"], answer["application"]) == ("verified", "exact") else 1
 
 
@@ -67,7 +67,7 @@ async def _integrate(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
     call = partial(app.call_tool, context, "pinata_integrate", {"run": given.run})
     answer = await interruptible(Progress(as_json=False), call)
-    show(given, answer, text.integration_lines)
+    show(given, answer, partial(text.integration_lines, width=width()))
     return _INTEGRATE_CODES.get(answer["status"], 1)
 
 

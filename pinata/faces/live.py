@@ -148,7 +148,7 @@ def _refresh(live: Live, run: OpenedRun, view: RunView, now_ms: int) -> None:
     size = live.console.size
     shown = board(run.id[:_SHORT_ID], view, run.after, now_ms, max(1, size.height - _OTHER_LINES))
     if not live.is_started:
-        for notice in notice_lines({"notices": run.notices}):
+        for notice in notice_lines({"notices": run.notices}, size.width):
             live.console.print(Text(notice))
     live.start()
     live.update(_frame(shown, size.width), refresh=True)

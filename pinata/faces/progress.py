@@ -7,6 +7,7 @@ import trio
 from engine.core.events import Trace
 from engine.records.event import Logged, encode_event
 from pinata.faces import output
+from pinata.faces.command import width
 from pinata.faces.text import log_line, notice_lines
 from pinata.work.observer import OpenedRun
 
@@ -23,7 +24,7 @@ class Progress:
     def run_opened(self, run: OpenedRun) -> None:
         """Remember how to end the run, and say which it is."""
         self._run = run
-        self._notices += notice_lines({"notices": run.notices})
+        self._notices += notice_lines({"notices": run.notices}, width())
         if not self._as_json:
             self._lines.send_nowait(f"run {run.id}\n")
 

@@ -138,7 +138,7 @@ def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
         yield from task_lines(task, width, room=room)
     if "nextOffset" in answer:
         yield f"  more tasks: --offset {answer['nextOffset']}"
-    yield from notice_lines(answer)
+    yield from notice_lines(answer, width)
     if receipt := answer.get("verification"):
         yield f"destination: {receipt['status']} (receipt {receipt['id']}, {receipt['freshness']})"
     if evidence := answer.get("evidence"):
@@ -168,6 +168,7 @@ def task_lines(task: Mapping[str, Any], width: int = WIDTH, *, room: int = 0) ->
         if checks["notRun"]:
             parts.append(f"{checks['notRun']} not run")
         yield from _prose("checks", ", ".join(parts), width)
+    yield from _log_lines(task)
     if verdict := task.get("verdict"):
         review = task["review"]
         bound = "current" if review["current"] else "stale"
@@ -177,6 +178,26 @@ def task_lines(task: Mapping[str, Any], width: int = WIDTH, *, room: int = 0) ->
     for key, label in (("blockers", "blocker"), ("notices", "notice")):
         for said in task.get(key, ()):
             yield from _prose(label, said, width)
+    yield from _conversation_lines(task, width)
+
+
+def _log_lines(task: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where the output of failed checks lies; a path is not wrapped, so it can be copied."""
+    for check in task.get("failedChecks", ()):
+        for stream in ("stdout", "stderr"):
+            if stream in check:
+                yield f"      {stream} of {visible(check['id'])}: {visible(check[stream])}"
+
+
+def _conversation_lines(task: Mapping[str, Any], width: int) -> Iterator[str]:
+    """Yield what helps to find out how an agent came to its end, where that was no success."""
+    if "transcript" not in task:
+        return
+    usage = task["usage"]
+    if refused := usage.get("refusedCalls"):
+        said = f"{refused} of {usage['toolCalls']} were refused or failed"
+        yield from _prose("tool calls", said, width)
+    yield f"      transcript: {visible(task['transcript'])}"
 
 
 def _judged(target: Mapping[str, Any]) -> str:
@@ -237,30 +258,36 @@ def outline_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"{short}  {at:%Y-%m-%d %H:%M}  {run['status']:<9}  {tasks}"
 
 
-def notice_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that show an answer's notices."""
+def notice_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
+    """Yield the lines that show an answer's notices, whole; only words are left unbroken."""
     for notice in answer.get("notices", ()):
-        yield f"notice: {visible(notice)}"
+        yield from textwrap.wrap(
+            f"notice: {visible(notice)}",
+            width,
+            subsequent_indent=" " * 8,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
-def integration_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+def integration_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     """Yield the lines that show what an integration did."""
     yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}"
     for entry in answer["files"]:
         yield f"  {entry['status']} {visible(entry['path'])}"
     yield from _check_lines(answer["checks"])
     yield from _receipt_lines(answer["receipt"])
-    yield from notice_lines(answer)
+    yield from notice_lines(answer, width)
 
 
-def verification_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+def verification_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     """Yield the lines that show what a verification of a destination saw."""
     yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}, {answer['application']}"
     yield from _check_lines(answer["checks"])
     for check in answer["omitted"]:
         yield f"  check {check} not run"
     yield from _receipt_lines(answer)
-    yield from notice_lines(answer)
+    yield from notice_lines(answer, width)
 
 
 def evidence_lines(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -121,4 +121,5 @@ class Draft:
             input_tokens=spent.usage.input_tokens,
             output_tokens=spent.usage.output_tokens,
             cost_usd=spent.usage.cost_usd,
+            refused_calls=spent.refused_calls,
         )

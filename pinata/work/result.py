@@ -100,7 +100,12 @@ class SteerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an attempt used; `cost_usd` is absent when a price is unknown."""
+    """What an attempt used.
+
+    Attributes:
+        cost_usd: absent when a price is unknown.
+        refused_calls: how many of the tool calls were refused or failed.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
 
@@ -109,6 +114,7 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
+    refused_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)

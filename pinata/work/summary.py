@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checks.outcome import count
+from checks.proof import CheckProof
 from engine.core.ids import Fingerprint, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
@@ -139,6 +140,8 @@ def _found(
             "failed": counts.failed,
             "notRun": counts.not_run,
         }
+    if failed := [_failed_check(proof) for proof in result.checks if not proof.passed]:
+        found["failedChecks"] = failed
     if result.review is not None:
         if result.review.verdict is not None:
             found["verdict"] = result.review.verdict.value
@@ -150,7 +153,18 @@ def _found(
         "tokens": usage.input_tokens + usage.output_tokens,
         "costUsd": usage.cost_usd,
     }
+    if usage.refused_calls:
+        found["usage"]["refusedCalls"] = usage.refused_calls
+    if result.transcript is not None and result.status is not Status.SUCCEEDED:
+        found["transcript"] = result.transcript
     return found
+
+
+def _failed_check(proof: CheckProof) -> dict[str, str]:
+    """Return which check failed and where the logs lie that say anything."""
+    logs = {"stdout": proof.stdout, "stderr": proof.stderr}
+    said = {name: log.path for name, log in logs.items() if log is not None and log.bytes}
+    return {"id": proof.id, **said}
 
 
 def _review(

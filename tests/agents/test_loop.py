@@ -125,7 +125,7 @@ async def test_the_model_sees_the_conversation_grow(tmp_path: Path) -> None:
 async def test_a_refused_result_teaches_and_the_next_one_counts(tmp_path: Path) -> None:
     studio = open_studio(tmp_path, Kind.WRITER)
     model = PieceModel([submits(blockers=["x"]), submits(changedFiles=["/a"]), submits()])
-    assert await studio.run(model) == Submitted(DONE, Spent(3, 3, Usage()))
+    assert await studio.run(model) == Submitted(DONE, Spent(3, 3, Usage(), refused_calls=2))
     first, second = model.answers_of_tools
     assert first.is_error
     assert first.text == (
@@ -224,7 +224,7 @@ async def test_an_agent_that_stops_is_reminded_once(tmp_path: Path) -> None:
 async def test_an_agent_that_stops_again_has_no_result(tmp_path: Path) -> None:
     studio = open_studio(tmp_path)
     model = PieceModel([calls(READ), SAY, calls(READ), SAY, submits(brief="b")])
-    assert await studio.run(model) == NoResult(Spent(4, 2, Usage()))
+    assert await studio.run(model) == NoResult(Spent(4, 2, Usage(), refused_calls=2))
     reminders = [message for message in model.asked[-1] if message == UserMessage(REMINDER)]
     assert len(reminders) == 1
 
@@ -262,7 +262,9 @@ async def test_one_turn_more_than_allowed_is_never_asked_for(tmp_path: Path) -> 
     studio = open_studio(tmp_path, max_turns=2)
     model = PieceModel([calls(READ)] * 3)
     assert await studio.run(model) == BudgetExceeded(
-        BudgetKind.TURNS, "turn budget: all are used up, 2 of 2", Spent(2, 2, Usage())
+        BudgetKind.TURNS,
+        "turn budget: all are used up, 2 of 2",
+        Spent(2, 2, Usage(), refused_calls=2),
     )
     assert len(model.asked) == 2
 
@@ -270,7 +272,7 @@ async def test_one_turn_more_than_allowed_is_never_asked_for(tmp_path: Path) -> 
 async def test_submitting_in_the_last_turn_is_fine(tmp_path: Path) -> None:
     studio = open_studio(tmp_path, Kind.WRITER, max_turns=2)
     outcome = await studio.run(PieceModel([calls(READ), submits()]))
-    assert outcome == Submitted(DONE, Spent(2, 2, Usage()))
+    assert outcome == Submitted(DONE, Spent(2, 2, Usage(), refused_calls=1))
 
 
 async def test_one_call_more_than_allowed_is_not_carried_out(tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ async def test_one_call_more_than_allowed_is_not_carried_out(tmp_path: Path) -> 
     assert await studio.run(model) == BudgetExceeded(
         BudgetKind.TOOL_CALLS,
         "tool-call budget: all are used up, 1 of 1",
-        Spent(2, 1, Usage()),
+        Spent(2, 1, Usage(), refused_calls=1),
     )
 
 

@@ -36,6 +36,7 @@ from pinata.faces.text import (
     evidence_lines,
     integration_lines,
     log_line,
+    notice_lines,
     outline_lines,
     rollback_lines,
     run_lines,
@@ -233,6 +234,38 @@ def test_one_task_is_shown_as_in_the_whole() -> None:
         "  ✓ fix  succeeded (builder)",
         "      summary: done",
     ]
+
+
+def test_task_that_did_not_succeed_says_where_to_find_out_why() -> None:
+    task = summary(
+        status="failed",
+        engineChecks={"passed": 0, "failed": 2, "notRun": 0},
+        failedChecks=[{"id": "quiet"}, {"id": "t", "stdout": "/l/t.out", "stderr": "/l/t\x1b.err"}],
+        usage={"toolCalls": 9, "refusedCalls": 2},
+        transcript="/a/folder with a long name/fix.1.jsonl",
+    )
+    shown = [
+        "  ✗ fix  failed (builder)",
+        "      summary: done",
+        "      checks: 0 passed, 2 failed",
+        "      stdout of t: /l/t.out",
+        "      stderr of t: /l/t\\x1b.err",
+        "      tool calls: 2 of 9 were refused or failed",
+        "      transcript: /a/folder with a long name/fix.1.jsonl",
+    ]
+    assert list(task_lines(task, 48)) == shown
+    task["usage"] = {"toolCalls": 9}
+    assert list(task_lines(task, 48)) == [*shown[:5], shown[6]]
+
+
+def test_notices_are_wrapped_between_words_and_shown_whole() -> None:
+    path = "/a/path-that-is-longer-than-the-screen/" + "x" * 40
+    said = f"{'word ' * 20}{path} {'word ' * 100}".strip()
+    lines = list(notice_lines({"notices": [said]}, 50))
+    assert lines[0].startswith("notice: word")
+    assert all(line.startswith(" " * 8) for line in lines[1:])
+    assert [line for line in lines if len(line) > 50] == [" " * 8 + path]
+    assert " ".join(line.strip() for line in lines) == f"notice: {said}"
 
 
 def test_integration_shows_files_checks_and_what_is_not_as_approved() -> None:

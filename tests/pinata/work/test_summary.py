@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from checks.proof import SavedLog
 from engine.core.ids import TaskId
 from engine.core.outcome import Status, Verdict
 from engine.core.spec import Kind, ReviewOf, RunSpec
@@ -144,6 +146,23 @@ def test_checks_are_counted_by_the_engine_whatever_the_agent_claims() -> None:
     assert summary["engineChecks"] == {"passed": 1, "failed": 1, "notRun": 1}
     assert summary["reason"] == "check two failed"
     assert "checks" not in summary
+    assert summary["failedChecks"] == [{"id": "two"}]
+
+
+def test_logs_of_failed_checks_are_named_if_they_say_anything() -> None:
+    said, silent = SavedLog("/logs/two.err", 9, "0"), SavedLog("/logs/two.out", 0, "0")
+    two = replace(proof("two", code=1), stdout=silent, stderr=said)
+    summary = summary_of(saved("fix", Status.FAILED, checks=(proof("one"), two)), Kind.WRITER)
+    assert summary["failedChecks"] == [{"id": "two", "stderr": "/logs/two.err"}]
+
+
+@pytest.mark.parametrize("status", [one for one in Status if one.is_final])
+def test_conversation_is_named_where_somebody_may_ask_how_it_came_to_that(status: Status) -> None:
+    usage = Usage(tool_calls=3, refused_calls=2)
+    summary = summary_of(saved("look", status, transcript="/runs/look.jsonl", usage=usage))
+    assert ("transcript" in summary) == (status is not Status.SUCCEEDED)
+    assert (summary["usage"]["toolCalls"], summary["usage"]["refusedCalls"]) == (3, 2)
+    assert "refusedCalls" not in summary_of(saved("look"))["usage"]
 
 
 @pytest.mark.parametrize("status", [one for one in Status if one.is_final])
