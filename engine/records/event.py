@@ -7,7 +7,8 @@ task's id, and the numbers of the envelope (`v`, `seq`, `at`) are the same for e
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields as dataclass_fields
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -79,7 +80,7 @@ def _read_text(value: object) -> str:
 
 
 def _read_int(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if type(value) is not int or value < 0:  # True and False are numbers to isinstance
         raise ValueError("is not a whole number from 0 up")
     return value
 
@@ -226,7 +227,60 @@ _SHAPES: Mapping[type[Event], tuple[str, tuple[_Field, ...]]] = {
     ModelThrottled: ("retry", (*_ATTEMPT, _Field("wait_s", _SECONDS, "waitS"))),
     ContextCompacted: ("compaction", (*_ATTEMPT, _Field("tokens_before", _INT, "tokensBefore"))),
 }
-_TYPES = {name: (kind, fields) for kind, (name, fields) in _SHAPES.items()}
+
+
+class _Part(NamedTuple):
+    """A value that is made from several keys of a line.
+
+    Attributes:
+        make: takes what was read in the order in which its class declares it.
+        places: of those values among all that were read of the line.
+    """
+
+    make: Callable[..., Any]
+    places: tuple[int, ...]
+
+
+class _Reader(NamedTuple):
+    """How one type of event is made from its line; a log has many lines of few types.
+
+    Attributes:
+        keys: each key with what reads it and whether it may be absent.
+        parts: made first; their values follow those of the keys.
+        event: made last.
+    """
+
+    keys: tuple[tuple[str, Callable[[object], Any], bool], ...]
+    parts: tuple[_Part, ...]
+    event: _Part
+
+    @classmethod
+    def of(cls, kind: type[Event], fields: tuple[_Field, ...]) -> "_Reader":
+        """Return the reader of one type of event."""
+        places: dict[str, int] = {}
+        nested: dict[str, dict[str, int]] = {}
+        for place, field in enumerate(fields):
+            *outer, leaf = field.parts
+            (nested.setdefault(outer[0], {}) if outer else places)[leaf] = place
+        places |= {name: place for place, name in enumerate(nested, len(fields))}
+        return cls(
+            tuple((field.key, field.form.read, field.optional) for field in fields),
+            tuple(_part(_NESTED[name], inner) for name, inner in nested.items()),
+            _part(kind, places),
+        )
+
+
+# Every line of an attempt names it, so that most lines need not make the id once more.
+_REMEMBERED: Mapping[type, Callable[..., Any]] = {AttemptId: lru_cache(4096)(AttemptId)}
+
+
+def _part(kind: type[Any], places: Mapping[str, int]) -> _Part:
+    make = _REMEMBERED.get(kind, kind)
+    return _Part(make, tuple(places[field.name] for field in dataclass_fields(kind)))
+
+
+_READERS = {name: _Reader.of(kind, fields) for kind, (name, fields) in _SHAPES.items()}
+_read_json = json.JSONDecoder().raw_decode
 
 
 def encode_event(event: Event, *, seq: int, run: RunId, at_ms: int) -> bytes:
@@ -249,9 +303,12 @@ def decode_event(line: bytes, *, run: RunId) -> Logged:
         CorruptionError: the line is not exactly what `encode_event` writes.
     """
     try:
-        data = json.loads(line)
+        text = line.decode()
+        data, end = _read_json(text)
     except (ValueError, RecursionError) as error:
         raise CorruptionError("is not a line of JSON") from error
+    if text[end:] not in ("", "\n"):
+        raise CorruptionError("is not a line of JSON")
     if not isinstance(data, dict) or "v" not in data:
         raise CorruptionError("is not an event")
     if data["v"] != VERSION or data["v"] is True:
@@ -277,17 +334,20 @@ def _take(data: dict[str, object], key: str, form: _Form) -> Any:  # noqa: ANN40
 
 
 def _decode_body(name: object, data: dict[str, object]) -> Event:
-    if not isinstance(name, str) or name not in _TYPES:
+    reader = _READERS.get(name) if isinstance(name, str) else None
+    if reader is None:
         raise ValueError(f"has the unknown type {name!r}")
-    kind, fields = _TYPES[name]
-    values: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
-    for field in fields:
-        absent = field.optional and field.key not in data
-        value = None if absent else _take(data, field.key, field.form)
-        *outer, leaf = field.parts
-        (nested.setdefault(outer[0], {}) if outer else values)[leaf] = value
+    key, read = "", []
+    try:
+        for key, read_value, is_optional in reader.keys:
+            absent = is_optional and key not in data
+            read.append(None if absent else read_value(data.pop(key)))
+    except ValueError as error:
+        raise ValueError(f"{key!r} {error}") from error
     if data:
         raise ValueError(f"has the unknown key {min(data)!r}")
-    values |= {outer: _NESTED[outer](**inner) for outer, inner in nested.items()}
-    return kind(**values)
+    for make, places in reader.parts:
+        read.append(make(*[read[place] for place in places]))
+    make, places = reader.event
+    event: Event = make(*[read[place] for place in places])
+    return event

@@ -219,6 +219,9 @@ def test_any_text_and_amount_survives(text: str, cost: float) -> None:
     [
         (b"\x00\x00", "is not a line of JSON"),
         (b"[" * 100_000, "is not a line of JSON"),
+        (b'{"v":1,\xff', "is not a line of JSON"),
+        (line() + b" 1", "is not a line of JSON"),
+        (b" " + line(), "is not a line of JSON"),
         (b"[1]", "is not an event"),
         (b"{}", "is not an event"),
         (line(run="ffff"), "does not belong to run"),
