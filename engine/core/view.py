@@ -4,8 +4,9 @@ The same events give the same view, live or read back; a lean log gives what a f
 because nothing that lasts is taken from an event that a lean log leaves out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from engine.core.events import (
     AttemptSettled,
@@ -42,9 +43,11 @@ from engine.core.outcome import FailureStage, Status, Stop
 from engine.core.reduce import ordered_stop
 
 
-@dataclass(frozen=True, slots=True)
-class UsageView:
+class UsageView(NamedTuple):
     """What was used; a cost is what is known of it.
+
+    A named tuple, like `TaskView`: whoever reads a long log makes a new one for most of its lines,
+    and a frozen dataclass takes twice as long to make and to change.
 
     Attributes:
         cost_is_partial: some of it had no known price.
@@ -88,8 +91,7 @@ class SteerView:
     sender: Sender = Sender.PARENT
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskView(NamedTuple):
     """What is shown of one task.
 
     Attributes:
@@ -154,18 +156,13 @@ class RunView:
     @property
     def usage(self) -> UsageView:
         """What all attempts of all tasks used."""
-        total = UsageView()
-        for task in self.tasks.values():
-            total = total.plus(task.usage)
-        return total
+        tasks = self.tasks.values()
+        return _total([part for task in tasks for part in (task.earlier_usage, task.attempt_usage)])
 
     @property
     def earlier_usage(self) -> UsageView:
         """What all attempts but the newest ones used."""
-        total = UsageView()
-        for task in self.tasks.values():
-            total = total.plus(task.earlier_usage)
-        return total
+        return _total([task.earlier_usage for task in self.tasks.values()])
 
     def counts(self) -> dict[Status, int]:
         """Return how many tasks stand at each status that occurs."""
@@ -231,8 +228,8 @@ class RunView:
     def _start(self, at_ms: int, attempt: AttemptId) -> None:
         task = self.tasks.get(attempt.task)
         if task is not None:
-            self.tasks[attempt.task] = replace(
-                task, status=Status.RUNNING, attempt=attempt.number, started_at_ms=at_ms
+            self.tasks[attempt.task] = task._replace(
+                status=Status.RUNNING, attempt=attempt.number, started_at_ms=at_ms
             )
 
     def _settle(self, at_ms: int, event: AttemptSettled) -> None:
@@ -241,8 +238,7 @@ class RunView:
             return
         # The outcome knows the final cost even where the last report of it was lost in a crash.
         cost_usd = max(task.attempt_usage.cost_usd, outcome.cost_usd)
-        self.tasks[task.task] = replace(
-            task,
+        self.tasks[task.task] = task._replace(
             status=outcome.status,
             settled_at_ms=at_ms,
             stop=None,
@@ -250,7 +246,7 @@ class RunView:
             stage=outcome.stage,
             digest=outcome.result_digest,
             settled_attempt=event.attempt.number,
-            attempt_usage=replace(task.attempt_usage, cost_usd=cost_usd),
+            attempt_usage=task.attempt_usage._replace(cost_usd=cost_usd),
             activity="",
         )
 
@@ -263,25 +259,37 @@ class RunView:
             self.tasks[task.task] = _changed(task, event)
 
 
+def _total(parts: Sequence[UsageView]) -> UsageView:
+    # A pass for each number; adding value to value takes several times as long.
+    return UsageView(
+        sum(part.turns for part in parts),
+        sum(part.tool_calls for part in parts),
+        sum(part.input_tokens for part in parts),
+        sum(part.output_tokens for part in parts),
+        sum((part.cost_usd for part in parts), 0.0),
+        any(part.cost_is_partial for part in parts),
+    )
+
+
 def _changed(task: TaskView, event: "_Change") -> TaskView:
     match event:
         case AttemptStopping(stop=stop):
-            return task if task.stop is not None else replace(task, stop=stop)
+            return task if task.stop is not None else task._replace(stop=stop)
         case CheckStarted(check=check):
-            return replace(task, checks=(*task.checks, CheckView(check)), activity=f"check {check}")
+            return task._replace(checks=(*task.checks, CheckView(check)), activity=f"check {check}")
         case CheckEnded():
-            return replace(task, checks=_ended(task.checks, event), activity="")
+            return task._replace(checks=_ended(task.checks, event), activity="")
         case CheckoutChanged():
-            return replace(task, checkout_changed=True)
+            return task._replace(checkout_changed=True)
         case SteerDelivered():
             steer = SteerView(event.text, event.follow_up, event.sender)
-            return replace(task, steers=(*task.steers, steer))
+            return task._replace(steers=(*task.steers, steer))
         case UsageReported():
-            return replace(task, attempt_usage=_usage(event))
+            return task._replace(attempt_usage=_usage(event))
         case ModelThrottled(wait_s=wait_s):
-            return replace(task, activity=f"waits {wait_s:.1f} s for its provider")
+            return task._replace(activity=f"waits {wait_s:.1f} s for its provider")
         case ToolStarted(tool=tool, summary=summary):
-            return replace(task, activity=f"{tool} {summary}".rstrip())
+            return task._replace(activity=f"{tool} {summary}".rstrip())
         case (
             TextDelta()
             | ThinkingDelta()
@@ -292,7 +300,7 @@ def _changed(task: TaskView, event: "_Change") -> TaskView:
             | RepairStarted()
         ):
             activity = _ACTIVITIES.get(type(event), "")
-            return task if task.activity == activity else replace(task, activity=activity)
+            return task if task.activity == activity else task._replace(activity=activity)
         case _:
             assert_never(event)
 
