@@ -1,7 +1,6 @@
 """The face for MCP clients: the tools over stdin and stdout, in a process that owns their runs."""
 
 import json
-import logging
 import signal
 import sys
 from argparse import Namespace
@@ -41,8 +40,6 @@ _INSTRUCTIONS = (
 )
 _LAST_WORDS_S = 1.0
 _LEVELS: Final[Sequence[types.LoggingLevel]] = get_args(types.LoggingLevel)
-_log = logging.getLogger(f"pinata.{__name__}")
-
 Request = ServerRequestContext[Any, Any]
 
 
@@ -197,10 +194,13 @@ async def _mcp(given: Namespace, environment: Mapping[str, str]) -> int:
 async def _watch_signals(
     signals: AsyncIterator[int], talk: trio.CancelScope, everything: trio.CancelScope
 ) -> None:
-    """End the conversation at the first signal, and the process at the second."""
+    """End the conversation at a signal, and the process when a person interrupts it once more.
+
+    A client that ends the process sends the same signal as whoever shuts the machine down, and then
+    kills: there is nothing to be gained by ending its runs in disorder before that.
+    """
     async for number in signals:
-        _log.info("ended by %s", signal.Signals(number).name)
-        if talk.cancel_called:
+        if talk.cancel_called and number == signal.SIGINT:
             everything.cancel()
             return
         talk.cancel()
