@@ -317,3 +317,20 @@ async def test_edit_while_the_new_result_goes_in_brings_the_old_into_force_again
     repo.write("edited.txt", "first\n")
     await rollback(new.repo, journal)
     assert new.now() == old.before
+
+
+async def test_plan_that_failed_stays_one_to_begin_when_the_old_cannot_be_put_in_force(
+    repo: RepoBuilder,
+) -> None:
+    old, new = await both(repo, first, second)
+    planned = await planned_upon(new, await applied(old))
+    (new.folder / "journal-1.json").unlink()
+    repo.write("edited.txt", "mine\n")
+    with pytest.raises(ConflictsError, match=r"edited.txt was edited"):
+        await execute(planned)
+    assert (await stored(new)).state is JournalState.APPLYING
+    repo.write("edited.txt", "first\n")
+    await resume(new.repo, await stored(new))
+    assert new.now() == new.after
+    await rollback(new.repo, await stored(new))
+    assert new.now() == old.before
