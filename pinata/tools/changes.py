@@ -30,7 +30,7 @@ _CHANGES = Tool(
         "base, result tree, fingerprint, changed files, a patch that `git apply` takes, check "
         "evidence and the reviews that approved it. Every task must have succeeded and every "
         "builder must have current approvals. The checkout is left alone; to apply, call "
-        "pinata_integrate."
+        "pinata_integrate. To check a checkout that you changed yourself, call pinata_verify."
     ),
     request=ChangesRequest,
     handler=changes,

@@ -42,7 +42,9 @@ _INTEGRATE = Tool(
         "Apply the approved change of a run to the checkout it was started from and run its "
         "`integratedChecks` there. Refuses before it writes anything when a task did not succeed, "
         "a review is missing or stale, or an affected file changed since the run began. Never "
-        "stages or commits. An interrupted integration is completed by calling again."
+        "stages or commits. `status` is verified, applied_unverified (there are no checks) or "
+        "verification_failed: then look at `checks`, and mend the checkout or call "
+        "pinata_rollback. An interrupted integration is completed by calling again."
     ),
     request=IntegrateRequest,
     handler=integrate,
@@ -51,9 +53,9 @@ _INTEGRATE = Tool(
 _ROLLBACK = Tool(
     name="pinata_rollback",
     description=(
-        "Return every file that an integration changed to exactly what it was before, uncommitted "
-        "edits included. All or nothing: refuses when HEAD, the index or one of the files changed "
-        "since. Needs `confirm: true`."
+        "Take back what pinata_integrate did: return every file that it changed to exactly what "
+        "it was before, uncommitted edits included. All or nothing: refuses when HEAD, the index "
+        "or one of the files changed since. Needs `confirm: true`."
     ),
     request=RollbackRequest,
     handler=rollback,

@@ -52,7 +52,7 @@ _REPAIR = Tool(
         "Rerun a builder of a run that has ended, in its worktree and with your feedback; it mends "
         "its change, and its reviews run again, since earlier approvals are void. Allowed at most "
         "`limits.repairs` times for each builder, and only while nothing but reviews was done with "
-        "its result. Waits for the end and returns the summaries of all tasks."
+        "its result. Waits for the end and returns the summaries of all tasks, as pinata_run does."
     ),
     request=RepairRequest,
     handler=repair,

@@ -67,10 +67,15 @@ _RUN = Tool(
     name="pinata_run",
     description=(
         "Run a graph of agents on this repository. Scouts read the checkout, builders change the "
-        "files they own in worktrees of their own, reviewers judge one builder's exact change. "
-        "Nothing reaches the checkout: call pinata_integrate for that. Needs `approval` when a "
-        "builder takes part. Waits for all tasks and returns their summaries; read each task's "
-        "status, since a finished call may hold failed tasks."
+        "files they own in worktrees of their own, reviewers judge one builder's exact change, or "
+        "with `reviewBase` or `reviewPr` a change that exists already. Nothing reaches the "
+        "checkout: call pinata_integrate for that. pinata_agents tells whom tasks can name. Needs "
+        "`approval` when a builder takes part, and a reviewer for each builder whose change shall "
+        "be integrated. Waits for all tasks and returns their summaries; read each task's status, "
+        "since a finished call may hold failed tasks: pinata_status tells more of one, and "
+        "pinata_repair has a builder mend its change. With `background: true` it returns `run` at "
+        "once and the run goes on: pinata_status tells how it stands, pinata_steer and "
+        "pinata_cancel reach into it."
     ),
     request=JobRequest,
     handler=run,

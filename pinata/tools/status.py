@@ -143,6 +143,8 @@ def _summary(
     notices = list(stored.record.notices)
     if view.settled_at_ms is None and read_live_holder(places.run_lock(stored.folder.run)) is None:
         notices.append("no live process owns this run: `pinata resume` finishes or closes it")
+        if context.runtime is not None and (why := context.runtime.failure(stored.folder.run)):
+            notices.append(f"it broke off in this session: {why}")
     if notices:
         out["notices"] = notices
     return out
@@ -176,9 +178,13 @@ def _transcript_answer(stored: StoredRun, task: TaskId) -> Answer:
 _STATUS = Tool(
     name="pinata_status",
     description=(
-        "Tell how a run stands: the latest one, or the one that `run` names. Tasks come in pages "
+        "Tell how a run stands: the latest one, or the one that `run` names; call it to follow a "
+        "run that was started in the background. A task's `reason` says why it did not succeed. "
+        "Tasks come in pages "
         "of at most 64; `nextOffset` is the `offset` of the next. With `task`, `detail` asks for "
-        "the whole saved result or the end of the conversation. Changes nothing."
+        "the whole saved result, check evidence included, or the end of the conversation. Tells of "
+        "the latest integration or verification too, and whether it is still current. Changes "
+        "nothing."
     ),
     request=StatusRequest,
     handler=status,
