@@ -20,6 +20,7 @@ from engine.system import faults
 # also waits for what everybody else has written.
 _FLUSH_TOGETHER_FROM = 4
 _PRIVATE_DIR_MODE = 0o700
+_PIECE_BYTES = 64 << 10
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600, *, fault: str) -> None:
@@ -65,15 +66,20 @@ def replace_many(files: Sequence[tuple[Path, bytes]], mode: int = 0o600, *, faul
     faults.point(f"{fault}.durable")
 
 
-def read_regular(path: Path, limit_bytes: int) -> bytes:
+def read_regular(path: Path, limit_bytes: int, *, start: int = 0) -> bytes:
     """Return the contents of the file at `path`, which must be a plain one.
+
+    Args:
+        path: of the file.
+        limit_bytes: the most that it may hold, from `start` on.
+        start: how many bytes to leave out at its beginning.
 
     Raises:
         FileNotFoundError: there is nothing at `path`.
         CorruptionError: it is a link, a folder or a device, or is longer than `limit_bytes`.
     """
     try:
-        data = _read_plain(path, os.O_NOFOLLOW, limit_bytes)
+        data = _read_plain(path, os.O_NOFOLLOW, limit_bytes, start)
     except OSError as error:
         # ENXIO is a socket's answer.
         if error.errno in (errno.ELOOP, errno.ENXIO):
@@ -124,15 +130,23 @@ def is_there(path: Path) -> bool:
     return True
 
 
-def _read_plain(path: Path, flags: int, limit_bytes: int) -> bytes | None:
+def _read_plain(path: Path, flags: int, limit_bytes: int, start: int = 0) -> bytes | None:
     """Return a byte more than the limit at most; None when it is no regular file."""
     # Without O_NONBLOCK, opening a FIFO would wait for a writer for ever.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
             return None
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            return file.read(limit_bytes + 1)
+        if start:
+            os.lseek(fd, start, os.SEEK_SET)
+        # A read sets aside all that it asks for, so the limit alone, many times what most files
+        # hold, would be dear. Some files do not tell their size or grow, hence the loop.
+        due, room, pieces = max(0, found.st_size - start), limit_bytes + 1, []
+        while room and (piece := os.read(fd, min(due or _PIECE_BYTES, room))):
+            pieces.append(piece)
+            due, room = max(0, due - len(piece)), room - len(piece)
+        return b"".join(pieces)
     finally:
         os.close(fd)
 
