@@ -1,4 +1,4 @@
-"""A run's event log on disk: group appends, buffered traces, replay, and the torn last line.
+"""A run's event log on disk: group appends, buffered traces, and the torn last line.
 
 Decision events are durable when `append` returns. Trace events wait in memory for a moment and are
 written together; a crash may lose the last of them, never one in the middle.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from engine.core.errors import CorruptionError, ExternalError
+from engine.core.errors import ExternalError
 from engine.core.events import (
     AttemptSettled,
     Event,
@@ -28,7 +28,8 @@ from engine.core.events import (
 )
 from engine.core.ids import AttemptId, RunId
 from engine.core.spec import Mode
-from engine.records.event import Logged, decode_event, encode_event
+from engine.logreader import LogReader
+from engine.records.event import Logged, encode_event
 from engine.system import faults, files
 from engine.system.clock import Clock
 from engine.system.nursery import open_flat_nursery
@@ -38,8 +39,6 @@ _log = logging.getLogger(f"pinata.{__name__}")
 # How long a trace event may wait for others before it is written; a quarter of a second at most.
 _TRACE_DELAY_S = 0.1
 _USAGE_INTERVAL_MS = 1_000
-# A reader sets so much memory aside at once, so it is no more than a live log can grow meanwhile.
-_GROWTH_LIMIT_BYTES = 64 << 20
 _LEAN_DROPS = (TurnStarted, TextDelta, ThinkingDelta, MessageEnded, ToolStarted, ToolEnded)
 
 Consumer = Callable[[Logged], None]
@@ -53,37 +52,6 @@ class LogWriteError(ExternalError):
         self.path = path
         self.code = error.errno
         super().__init__(f"cannot write the event log {path}: {error.strerror}")
-
-
-def replay(path: Path, run: RunId) -> list[Logged]:
-    """Return every event of the log at `path`, in order; a torn last line is not one.
-
-    Blocks. A log that is not there is empty: the run died before its first event.
-
-    Raises:
-        CorruptionError: a line is damaged, named by its number, or the file is not a plain one.
-    """
-    return _read(path, run)[0]
-
-
-def _read(path: Path, run: RunId) -> tuple[list[Logged], int]:
-    """Return the events, and how many bytes of the file hold them."""
-    try:
-        data = files.read_regular(path, path.lstat().st_size + _GROWTH_LIMIT_BYTES)
-    except FileNotFoundError:
-        return [], 0
-    whole = data.rfind(b"\n") + 1
-    events = []
-    for number, line in enumerate(data[:whole].split(b"\n")[:-1]):
-        try:
-            logged = decode_event(line, run=run)
-        except CorruptionError as error:
-            raise CorruptionError(f"{path}: line {number + 1} {error}") from error
-        if logged.seq != number:
-            message = f"{path}: line {number + 1} has number {logged.seq} where {number} is due"
-            raise CorruptionError(message)
-        events.append(logged)
-    return events, whole
 
 
 @asynccontextmanager
@@ -115,7 +83,8 @@ async def open_event_log(
 
 def _open(path: Path, run: RunId) -> tuple[int, int, int]:
     """Return the file's descriptor, the next event's number and the file's size."""
-    events, size = _read(path, run)
+    reader = LogReader(path, run)
+    events, size = reader.read().events, reader.size
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         fd = os.open(path, flags, 0o600)

@@ -11,7 +11,7 @@ from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import RunSpec
 from engine.core.view import RunView, TaskView
-from engine.eventlog import replay
+from engine.logreader import replay
 from engine.records.event import Logged
 from engine.records.run import RunRecordV1, decode_run
 from engine.store import RunFolder, list_runs, resolve_run

@@ -13,7 +13,7 @@ from engine.core.events import AttemptSettled, AttemptStarted, RunSettled
 from engine.core.outcome import Status
 from engine.core.recovery import LOST_REASON
 from engine.core.state import RunState
-from engine.eventlog import replay
+from engine.logreader import replay
 from engine.store import RunFolder
 from tests.support.recorded_run import A, B, C, D, carry_out
 

@@ -32,8 +32,9 @@ from engine.core.limiter import Limiter
 from engine.core.outcome import AttemptOutcome, Status
 from engine.core.spec import Limits, Mode
 from engine.core.view import RunView
-from engine.eventlog import EventLog, LogWriteError, open_event_log, replay
+from engine.eventlog import EventLog, LogWriteError, open_event_log
 from engine.inbox import Inbox
+from engine.logreader import replay
 from engine.ports import Reporter
 from engine.records.event import Logged, encode_event
 from engine.scheduler import Means, Terms, run_graph

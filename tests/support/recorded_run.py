@@ -16,8 +16,9 @@ from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
 from engine.core.recovery import recover
 from engine.core.spec import Limits, Mode
 from engine.core.state import RunState
-from engine.eventlog import open_event_log, replay
+from engine.eventlog import open_event_log
 from engine.inbox import Inbox
+from engine.logreader import replay
 from engine.ports import Reporter
 from engine.scheduler import Continuation, Means, Terms, run_graph
 from engine.store import RunFolder

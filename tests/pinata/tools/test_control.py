@@ -12,7 +12,7 @@ import trio
 from engine.core.errors import ConflictError, UsageError
 from engine.core.events import CancelRequested, Event, SteerDelivered
 from engine.core.ids import AttemptId, RunId, TaskId
-from engine.eventlog import replay
+from engine.logreader import replay
 from engine.store import RunFolder
 from pinata.work.owned_run import OwnedRun
 from tests.support.programs import Beacon, open_beacon

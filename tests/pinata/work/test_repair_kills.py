@@ -14,7 +14,7 @@ import trio
 from engine.core.errors import ConflictError
 from engine.core.events import AttemptStarted, RepairRequested, RepairStarted
 from engine.core.ids import RunId
-from engine.eventlog import replay
+from engine.logreader import replay
 from engine.store import RunFolder
 from pinata import app
 from pinata.work.observer import Silence
