@@ -131,6 +131,7 @@ async def refused(project: Project, task: Task, error: type[PinataError], said: 
     untouched.check()
 
 
+@pytest.mark.slow
 async def test_uncommitted_changes_are_judged_as_they_are_when_the_run_starts(
     project: Project,
 ) -> None:
@@ -212,6 +213,7 @@ async def test_a_repository_without_commits_has_nothing_to_be_held_against(
     assert project.runs == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "is_told"),
     [("edit", True), ("commit", True), ("stage", False)],
@@ -236,6 +238,7 @@ async def test_a_checkout_that_moved_on_is_told_and_the_verdict_is_about_the_sna
     assert (notice in judge.get("notices", ())) is is_told
 
 
+@pytest.mark.slow
 async def test_a_builder_that_sees_no_uncommitted_work_does_not_hide_it_from_a_review(
     project: Project,
 ) -> None:
@@ -255,6 +258,7 @@ async def test_a_builder_that_sees_no_uncommitted_work_does_not_hide_it_from_a_r
     assert base == project.repo.ask("rev-parse", "HEAD") != whole
 
 
+@pytest.mark.slow
 async def test_a_verdict_on_existing_changes_lets_no_builder_in(project: Project) -> None:
     project.repo.write("a.txt", "two\n")
     answer = await project.run(
@@ -297,6 +301,7 @@ async def test_what_a_reviewer_echoes_must_be_what_it_judges(project: Project) -
     assert f"is not that of your target; it is {judge['review']['fingerprint']}" in transcript
 
 
+@pytest.mark.slow
 async def test_a_pull_request_is_judged_at_its_head_and_moves_nothing(
     project: Project, hub: Github
 ) -> None:
@@ -328,6 +333,7 @@ async def test_a_pull_request_is_judged_at_its_head_and_moves_nothing(
     assert hub.arguments.startswith("pr view 7 --json ")
 
 
+@pytest.mark.slow
 async def test_reviewers_of_one_pull_request_share_its_worktree_and_its_fetch(
     project: Project, hub: Github
 ) -> None:
@@ -342,6 +348,7 @@ async def test_reviewers_of_one_pull_request_share_its_worktree_and_its_fetch(
     assert len({task["review"]["fingerprint"] for task in answer["tasks"]}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", ["echo more >> a.txt", "touch extra.txt", "rm new.txt"])
 async def test_a_pull_request_altered_under_review_fails_it(
     project: Project, hub: Github, edit: str
@@ -389,6 +396,7 @@ async def test_a_hostile_answer_of_gh_starts_nothing_and_leaves_nothing(
     assert not (project.repo.root / "owned").exists()
 
 
+@pytest.mark.slow
 async def test_a_repository_that_no_remote_leads_to_is_fetched_from_its_own_address(
     project: Project, hub: Github
 ) -> None:
@@ -412,6 +420,7 @@ async def test_missing_gh_is_said_with_a_remedy(project: Project) -> None:
     await refused(project, of_pull(), ExternalError, said)
 
 
+@pytest.mark.slow
 async def test_what_lets_gh_in_reaches_no_agent_and_no_check(project: Project, hub: Github) -> None:
     secrets = {"GH_TOKEN": "t1", "GITHUB_TOKEN": "t2", "SSH_AUTH_SOCK": "/s", "GH_CONFIG_DIR": "/c"}
     project.repo.env.update(secrets)
@@ -430,6 +439,7 @@ async def test_what_lets_gh_in_reaches_no_agent_and_no_check(project: Project, h
         assert not [name for name in secrets if name in text]
 
 
+@pytest.mark.slow
 async def test_a_run_that_is_taken_up_needs_neither_gh_nor_network(
     project: Project, hub: Github
 ) -> None:
@@ -461,6 +471,7 @@ async def test_objects_that_are_not_the_recorded_ones_are_never_judged(
     )
 
 
+@pytest.mark.slow
 async def test_a_diff_beyond_the_limit_is_cut_and_the_whole_is_named(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
