@@ -140,6 +140,7 @@ class RunView:
         status: RUNNING until it has settled.
         started_at_ms, settled_at_ms: epoch milliseconds.
         stop_reason: why the run is being ended or was ended before its tasks were done.
+        rested_ms: for how long it was settled before it went on; its job clock stood still.
         settlements: how often it has settled; names a delivery together with the run's id.
         tasks: in the order in which they were first queued.
     """
@@ -150,6 +151,7 @@ class RunView:
     started_at_ms: int | None = None
     settled_at_ms: int | None = None
     stop_reason: str | None = None
+    rested_ms: int = 0
     settlements: int = 0
     tasks: dict[TaskId, TaskView] = field(default_factory=dict)
 
@@ -158,11 +160,6 @@ class RunView:
         """What all attempts of all tasks used."""
         tasks = self.tasks.values()
         return _total([part for task in tasks for part in (task.earlier_usage, task.attempt_usage)])
-
-    @property
-    def earlier_usage(self) -> UsageView:
-        """What all attempts but the newest ones used."""
-        return _total([task.earlier_usage for task in self.tasks.values()])
 
     def counts(self) -> dict[Status, int]:
         """Return how many tasks stand at each status that occurs."""
@@ -206,6 +203,7 @@ class RunView:
                 self.status, self.started_at_ms = Status.RUNNING, at_ms
             case RunResumed():
                 if self.settled_at_ms is not None:
+                    self.rested_ms += max(0, at_ms - self.settled_at_ms)
                     self.reason = self.settled_at_ms = self.stop_reason = None
                 self.status = Status.RUNNING
             case RunSettled(status=status, reason=reason):

@@ -10,7 +10,6 @@ from agents.transcript import excerpt, read_transcript
 from engine.core.errors import UsageError
 from engine.core.ids import TaskId
 from engine.core.outcome import Status
-from engine.core.repair import settled_ms
 from engine.records.fields import NotNull
 from engine.records.request import Request
 from engine.system.locks import read_live_holder
@@ -120,11 +119,10 @@ def _handoffs(stored: StoredRun) -> list[dict[str, str]]:
 def _summary(
     context: Context, places: Places, stored: StoredRun, *, offset: int, limit: int
 ) -> Answer:
-    tasks, next_offset = page(stored.spec, stored.facts, offset=offset, limit=limit)
+    tasks, next_offset = page(stored.spec, stored.facts, stored.results, offset=offset, limit=limit)
     view = stored.view
-    cost, tokens = totals(list(stored.results.values()), view.earlier_usage)
+    cost, tokens = totals(view.usage)
     end_ms = view.settled_at_ms or context.clock.now_ms()
-    rested_ms = settled_ms(stored.timed_history, end_ms)
     out: Answer = {
         "run": stored.folder.run,
         "dir": str(stored.folder.path),
@@ -134,7 +132,7 @@ def _summary(
         "tasks": tasks,
         "costUsd": cost,
         "tokens": tokens,
-        "elapsedMs": end_ms - stored.record.started_at_ms - rested_ms,
+        "elapsedMs": end_ms - stored.record.started_at_ms - view.rested_ms,
     }
     if view.reason is not None and view.status is not Status.SUCCEEDED:
         out["reason"] = view.reason
@@ -157,7 +155,7 @@ def _task_answer(stored: StoredRun, name: str, detail: str) -> Answer:
         raise UsageError(f"task: '{name}' is not a task of this run; it has {known}")
     if detail == "summary":
         at = stored.spec.tasks.index(task)
-        tasks, _ = page(stored.spec, stored.facts, offset=at, limit=1)
+        tasks, _ = page(stored.spec, stored.facts, stored.results, offset=at, limit=1)
         return {"run": stored.folder.run, **tasks[0]}
     if detail == "result":
         return saved_answer(stored, task)

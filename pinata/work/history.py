@@ -30,6 +30,7 @@ class StoredRun:
     Attributes:
         events: the whole log, without a torn last line.
         facts: of every task, in input order.
+        results: of the newest attempt of each task that has one.
     """
 
     folder: RunFolder
@@ -38,6 +39,7 @@ class StoredRun:
     events: tuple[Logged, ...]
     view: RunView
     facts: dict[TaskId, TaskFacts]
+    results: dict[TaskId, SavedResult]
 
     @property
     def history(self) -> Iterator[Event]:
@@ -48,11 +50,6 @@ class StoredRun:
     def timed_history(self) -> Iterator[tuple[int, Event]]:
         """What happened, in order, each with its time in epoch milliseconds."""
         return ((logged.at_ms, logged.event) for logged in self.events)
-
-    @property
-    def results(self) -> dict[TaskId, SavedResult]:
-        """The saved result of the newest attempt of each task that has one."""
-        return {id_: fact.result for id_, fact in self.facts.items() if fact.result is not None}
 
 
 def read_record(folder: RunFolder) -> RunRecordV1:
@@ -83,8 +80,9 @@ def read_run(folder: RunFolder) -> StoredRun:
     view = RunView()
     for logged in events:
         view.apply(*logged)
-    facts = {task.id: _facts(folder, view.tasks.get(task.id), task.id) for task in spec.tasks}
-    return StoredRun(folder, record, spec, events, view, facts)
+    announced = announced_results(spec, view)
+    results = {task: read_result(folder, *each) for task, each in announced.items()}
+    return StoredRun(folder, record, spec, events, view, facts_of(spec, view), results)
 
 
 def find_run(common_dir: Path, prefix: str | None) -> RunFolder | None:
@@ -100,13 +98,25 @@ def find_run(common_dir: Path, prefix: str | None) -> RunFolder | None:
     return max(folders, key=lambda folder: read_record(folder).started_at_ms, default=None)
 
 
-def _facts(folder: RunFolder, view: TaskView | None, task: TaskId) -> TaskFacts:
-    if view is None:
-        return TaskFacts(Status.QUEUED, None, None)
-    result = None
-    if view.status.is_final and view.digest is not None:
-        result = _read_result(folder, AttemptId(task, view.settled_attempt or 0), view.digest)
-    return TaskFacts(view.status, view.reason, result)
+def facts_of(spec: RunSpec, view: RunView) -> dict[TaskId, TaskFacts]:
+    """Return what the view of a run says of each of its tasks, in input order."""
+    return {task.id: _fact(view.tasks.get(task.id)) for task in spec.tasks}
+
+
+def _fact(seen: TaskView | None) -> TaskFacts:
+    # A run that has just begun has tasks that were not even queued yet.
+    return TaskFacts(Status.QUEUED, None) if seen is None else TaskFacts(seen.status, seen.reason)
+
+
+def announced_results(spec: RunSpec, view: RunView) -> dict[TaskId, tuple[AttemptId, str]]:
+    """Return which attempt's result counts for each task that has one, with its digest."""
+    return {
+        task.id: (AttemptId(task.id, seen.settled_attempt or 0), seen.digest)
+        for task in spec.tasks
+        if (seen := view.tasks.get(task.id)) is not None
+        and seen.status.is_final
+        and seen.digest is not None
+    }
 
 
 def newest_results(stored: StoredRun) -> dict[TaskId, SavedResult]:
@@ -123,11 +133,16 @@ def newest_results(stored: StoredRun) -> dict[TaskId, SavedResult]:
         if isinstance(event, AttemptSettled) and event.attempt.number:
             task, digest = event.attempt.task, event.outcome.result_digest
             if digest is not None and not stored.facts[task].status.is_final:
-                found[task] = _read_result(stored.folder, event.attempt, digest)
+                found[task] = read_result(stored.folder, event.attempt, digest)
     return found
 
 
-def _read_result(folder: RunFolder, attempt: AttemptId, digest: str) -> SavedResult:
+def read_result(folder: RunFolder, attempt: AttemptId, digest: str) -> SavedResult:
+    """Return the result of `attempt` that the log announced with `digest`; blocks.
+
+    Raises:
+        CorruptionError: it is missing or damaged.
+    """
     data = folder.read_result(attempt, digest)
     return decode_result(data, str(folder.attempt_result_file(attempt)))
 

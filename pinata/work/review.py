@@ -37,23 +37,27 @@ def reviewers_of(spec: RunSpec, writer: TaskId) -> tuple[TaskSpec, ...]:
     return tuple(task for task in spec.tasks if task.target == ReviewOf(writer))
 
 
-def standings(
-    spec: RunSpec, writer: TaskId, results: Mapping[TaskId, SavedResult]
-) -> tuple[Standing, ...]:
-    """Return how each reviewer of `writer` stands, in input order.
+def standing_of(
+    reviewer: TaskId, writer: TaskId, results: Mapping[TaskId, SavedResult]
+) -> Standing:
+    """Return how the word of `reviewer` about `writer` stands; only their results are looked at.
 
     A reviewer without a result, or that did not come to its end, has no verdict that counts.
     """
-    now = fingerprint_of(results[writer]) if writer in results else None
-    out = []
-    for task in reviewers_of(spec, writer):
-        result = results.get(task.id)
-        review = result.review if result is not None else None
-        bound = Fingerprint(review.fingerprint) if review is not None else None
-        counts = result is not None and result.status in _JUDGED and now is not None
-        verdict = review.verdict if review is not None else None
-        out.append(Standing(task.id, verdict, bound, current=counts and bound == now))
-    return tuple(out)
+    judged, result = results.get(writer), results.get(reviewer)
+    now = None if judged is None else fingerprint_of(judged)
+    review = result.review if result is not None else None
+    bound = Fingerprint(review.fingerprint) if review is not None else None
+    counts = result is not None and result.status in _JUDGED and now is not None
+    verdict = review.verdict if review is not None else None
+    return Standing(reviewer, verdict, bound, current=counts and bound == now)
+
+
+def standings(
+    spec: RunSpec, writer: TaskId, results: Mapping[TaskId, SavedResult]
+) -> tuple[Standing, ...]:
+    """Return how each reviewer of `writer` stands, in input order."""
+    return tuple(standing_of(task.id, writer, results) for task in reviewers_of(spec, writer))
 
 
 def missing_approval(spec: RunSpec, results: Mapping[TaskId, SavedResult]) -> str | None:

@@ -19,14 +19,15 @@ def saved_answer(stored: StoredRun, task: TaskSpec) -> dict[str, Any]:
     """
     fact, view = stored.facts[task.id], stored.view.tasks.get(task.id)
     run = {"run": stored.folder.run}
-    if fact.result is None or view is None:
+    result = stored.results.get(task.id)
+    if result is None or view is None:
         return {**run, "id": task.id, "status": fact.status.value, "message": _nothing(fact.status)}
-    summary = task_summary(stored.spec, task, fact, stored.results)
+    summary = task_summary(task, fact, stored.results)
     return {
         **run,
-        **_unshortened(summary, fact.result),
-        **_ended(fact.result),
-        **_setup(stored, task, fact.result),
+        **_unshortened(summary, result),
+        **_ended(result),
+        **_setup(stored, task, result),
         "digest": view.digest,
     }
 

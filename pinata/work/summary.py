@@ -6,7 +6,7 @@ answer is the same whoever asks and whether the run is live or long settled.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
 from engine.core.subject import Subject
 from engine.core.view import UsageView
 from pinata.work.result import Artifact, Review, SavedResult
-from pinata.work.review import standings
+from pinata.work.review import standing_of
 
 PAGE_TASKS = 64
 PAGE_BYTES = 32 * 1024
@@ -39,20 +39,12 @@ _SHORTENED = (
 )
 
 
-_NOTHING = UsageView()
-
-
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """What is known of one task apart from its request.
-
-    Attributes:
-        result: the saved result of the newest attempt, once there is one.
-    """
+    """What is known of one task apart from its request and its saved result."""
 
     status: Status
     reason: str | None
-    result: SavedResult | None
 
 
 def status_counts(facts: Mapping[TaskId, TaskFacts]) -> dict[str, int]:
@@ -62,7 +54,12 @@ def status_counts(facts: Mapping[TaskId, TaskFacts]) -> dict[str, int]:
 
 
 def page(
-    spec: RunSpec, facts: Mapping[TaskId, TaskFacts], *, offset: int = 0, limit: int = PAGE_TASKS
+    spec: RunSpec,
+    facts: Mapping[TaskId, TaskFacts],
+    results: Mapping[TaskId, SavedResult],
+    *,
+    offset: int = 0,
+    limit: int = PAGE_TASKS,
 ) -> tuple[list[dict[str, Any]], int | None]:
     """Return the task summaries from `offset` on, and the offset of the next page if there is one.
 
@@ -72,14 +69,14 @@ def page(
     Args:
         spec: the run's request.
         facts: of every task.
+        results: of the newest attempts; only those that the page needs are looked up.
         offset: 0 or more.
         limit: 1 to `PAGE_TASKS`.
     """
-    results = {id_: fact.result for id_, fact in facts.items() if fact.result is not None}
     out: list[dict[str, Any]] = []
     used, at = 0, offset
     for task in spec.tasks[offset : offset + limit]:
-        summary = task_summary(spec, task, facts[task.id], results)
+        summary = task_summary(task, facts[task.id], results)
         size = _size(summary)
         if size > _SHORT_BYTES:
             summary = _shortened(summary)
@@ -93,11 +90,11 @@ def page(
 
 
 def task_summary(
-    spec: RunSpec, task: TaskSpec, fact: TaskFacts, results: Mapping[TaskId, SavedResult]
+    task: TaskSpec, fact: TaskFacts, results: Mapping[TaskId, SavedResult]
 ) -> dict[str, Any]:
     """Return the summary of one task; keys that would say nothing are left out."""
     out: dict[str, Any] = {"id": task.id, "agent": task.agent, "status": fact.status.value}
-    result = fact.result
+    result = results.get(task.id)
     submission = result.submission if result is not None and result.submission is not None else {}
     out["summary"] = submission.get("summary") or ""
     if fact.status.is_final and fact.status is not Status.SUCCEEDED:
@@ -105,7 +102,7 @@ def task_summary(
     if result is None:
         return out
     out |= _said(submission, out)
-    out |= _found(spec, task, result, results)
+    out |= _found(task, result, results)
     if result.notices:
         out["notices"] = list(result.notices)
     return out
@@ -125,7 +122,7 @@ def _said(submission: Mapping[str, Any], out: dict[str, Any]) -> dict[str, Any]:
 
 
 def _found(
-    spec: RunSpec, task: TaskSpec, result: SavedResult, results: Mapping[TaskId, SavedResult]
+    task: TaskSpec, result: SavedResult, results: Mapping[TaskId, SavedResult]
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if result.artifact is not None:
@@ -145,7 +142,7 @@ def _found(
     if result.review is not None:
         if result.review.verdict is not None:
             found["verdict"] = result.review.verdict.value
-        found["review"] = _review(spec, task, result.review, results)
+        found["review"] = _review(task, result.review, results)
     usage = result.usage
     found["usage"] = {
         "turns": usage.turns,
@@ -168,11 +165,10 @@ def _failed_check(proof: CheckProof) -> dict[str, str]:
 
 
 def _review(
-    spec: RunSpec, task: TaskSpec, review: Review, results: Mapping[TaskId, SavedResult]
+    task: TaskSpec, review: Review, results: Mapping[TaskId, SavedResult]
 ) -> dict[str, Any]:
     if isinstance(task.target, ReviewOf):
-        known = standings(spec, task.target.task, results)
-        is_current = any(each.reviewer == task.id and each.current for each in known)
+        is_current = standing_of(task.id, task.target.task, results).current
     else:
         # A subject stands for the whole run, so whatever verdict there is holds for it.
         is_current = review.verdict is not None
@@ -210,22 +206,10 @@ def artifact_answer(attempt: int, artifact: Artifact) -> dict[str, Any]:
     return out
 
 
-def totals(
-    results: Sequence[SavedResult], earlier: UsageView = _NOTHING
-) -> tuple[float | None, int]:
-    """Return the dollars (None when any price is unknown) and tokens of all attempts.
-
-    Args:
-        results: of the newest attempts.
-        earlier: what the attempts before those used.
-    """
-    cost = None if earlier.cost_is_partial else earlier.cost_usd
-    tokens = earlier.input_tokens + earlier.output_tokens
-    for result in results:
-        used = result.usage
-        tokens += used.input_tokens + used.output_tokens
-        cost = None if cost is None or used.cost_usd is None else cost + used.cost_usd
-    return cost, tokens
+def totals(used: UsageView) -> tuple[float | None, int]:
+    """Return the dollars (None when any price is unknown) and tokens of what was used."""
+    cost = None if used.cost_is_partial else used.cost_usd
+    return cost, used.input_tokens + used.output_tokens
 
 
 def writers(spec: RunSpec) -> tuple[TaskSpec, ...]:

@@ -34,6 +34,7 @@ from engine.core.events import (
 )
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, FailureStage, Status, Stop, StopCause
+from engine.core.repair import settled_ms
 from engine.core.view import CheckView, RunView, SteerView, TaskView, UsageView
 
 A, B = TaskId("a"), TaskId("b")
@@ -236,6 +237,36 @@ def test_a_resumed_run_is_running_again() -> None:
     reopened = view_of([*settled, RunResumed("repair")])
     assert (reopened.status, reopened.reason, reopened.stop_reason) == (Status.RUNNING, None, None)
     assert (reopened.settled_at_ms, reopened.settlements) == (None, 1)
+
+
+def test_time_between_a_settlement_and_what_reopened_the_run_is_added_up() -> None:
+    settled, resumed = RunSettled(Status.FAILED), RunResumed("repair")
+    history: list[tuple[int, Event]] = [
+        (1_000, RunStarted(1)),
+        (2_000, settled),
+        (2_300, resumed),
+        (3_000, resumed),
+        (4_000, settled),
+        (3_900, resumed),
+        (5_000, settled),
+        (5_040, resumed),
+        (6_000, settled),
+    ]
+    view = RunView()
+    for seq, (at_ms, event) in enumerate(history):
+        view.apply(seq, at_ms, event)
+    assert view.rested_ms == 340 == settled_ms(history, 6_000)
+
+
+def test_usage_of_a_run_is_that_of_all_attempts_of_all_tasks() -> None:
+    one, two = UsageView(1, 2, 3, 4, 0.5), UsageView(10, 20, 30, 40, 0.25, cost_is_partial=True)
+    view = RunView()
+    assert view.usage == UsageView()
+    view.tasks = {
+        A: TaskView(A, attempt_usage=one, earlier_usage=two),
+        TaskId("z"): TaskView(TaskId("z"), attempt_usage=one),
+    }
+    assert view.usage == UsageView(12, 24, 36, 48, 1.25, cost_is_partial=True)
 
 
 def test_events_of_tasks_that_are_not_there_or_not_running_change_nothing() -> None:

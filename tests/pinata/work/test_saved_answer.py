@@ -96,13 +96,12 @@ async def test_messages_are_told_with_their_sender_and_their_way(project: Projec
     answer = await project.run([scout("look")], {"look": [reports()]})
     stored = read_run(RunFolder(Path(answer["dir"])))
     task = TaskId("look")
-    before = stored.facts[task].result
-    assert before is not None
+    before = stored.results[task]
     steers = (
         SteerRecord("why", Sender.USER),
         SteerRecord("and then", Sender.PARENT, follow_up=True),
     )
-    stored.facts[task] = TaskFacts(Status.SUCCEEDED, None, replace(before, steers=steers))
+    stored.results[task] = replace(before, steers=steers)
     assert saved_answer(stored, stored.spec.task(task))["steers"] == [
         {"as": "steer", "sender": "user", "message": "why"},
         {"as": "followUp", "sender": "parent", "message": "and then"},
@@ -123,7 +122,8 @@ async def test_where_there_is_no_result_the_answer_says_so(
     answer = await project.run([scout("look")], {"look": [reports()]})
     stored = read_run(RunFolder(Path(answer["dir"])))
     task = TaskId("look")
-    stored.facts[task] = TaskFacts(status, None, None)
+    stored.facts[task] = TaskFacts(status, None)
+    del stored.results[task]
     assert saved_answer(stored, stored.spec.task(task)) == {
         "run": answer["run"],
         "id": "look",

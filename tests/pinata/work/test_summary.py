@@ -29,22 +29,26 @@ from tests.support.results import judged, proof, saved, written
 pytestmark = pytest.mark.smoke
 
 
-def scouts(count: int, **submission: object) -> tuple[RunSpec, dict[TaskId, TaskFacts]]:
+Results = dict[TaskId, SavedResult]
+
+
+def scouts(count: int, **submission: object) -> tuple[RunSpec, Results]:
     """Return a run of `count` scouts that all handed in the same."""
     spec = RunSpec(tuple(task_spec(f"t-{number}") for number in range(count)))
-    facts = {}
-    for task in spec.tasks:
-        result = saved(task.id, submission={"summary": "done", **submission})
-        facts[task.id] = TaskFacts(Status.SUCCEEDED, None, result)
-    return spec, facts
+    handed_in = {"summary": "done", **submission}
+    return spec, {task.id: saved(task.id, submission=handed_in) for task in spec.tasks}
 
 
-def pages(spec: RunSpec, facts: Mapping[TaskId, TaskFacts]) -> list[list[dict[str, Any]]]:
+def all_well(spec: RunSpec) -> dict[TaskId, TaskFacts]:
+    return {task.id: TaskFacts(Status.SUCCEEDED, None) for task in spec.tasks}
+
+
+def pages(spec: RunSpec, results: Mapping[TaskId, SavedResult]) -> list[list[dict[str, Any]]]:
     """Follow the offsets from page to page."""
     found = []
     at: int | None = 0
     while at is not None:
-        tasks, at = page(spec, facts, offset=at)
+        tasks, at = page(spec, all_well(spec), results, offset=at)
         found.append(tasks)
     return found
 
@@ -55,21 +59,20 @@ def size(tasks: list[dict[str, Any]]) -> int:
 
 def summary_of(result: SavedResult, kind: Kind = Kind.READER) -> dict[str, Any]:
     task = task_spec(result.task, kind=kind)
-    fact = TaskFacts(result.status, result.reason, result)
-    return task_summary(RunSpec((task,)), task, fact, {result.id: result})
+    return task_summary(task, TaskFacts(result.status, result.reason), {result.id: result})
 
 
 def test_hundred_and_fifty_tiny_tasks_make_pages_of_64_64_and_22() -> None:
-    spec, facts = scouts(150)
-    found = pages(spec, facts)
+    spec, results = scouts(150)
+    found = pages(spec, results)
     assert [len(tasks) for tasks in found] == [64, 64, 22]
     assert [task["id"] for tasks in found for task in tasks] == [t.id for t in spec.tasks]
-    assert status_counts(facts) == {"succeeded": 150}
+    assert status_counts(all_well(spec)) == {"succeeded": 150}
 
 
 def test_long_briefs_make_pages_that_each_fit_and_together_show_all_once() -> None:
-    spec, facts = scouts(10, brief="ü" * (BRIEF_BYTES // 2))
-    found = pages(spec, facts)
+    spec, results = scouts(10, brief="ü" * (BRIEF_BYTES // 2))
+    found = pages(spec, results)
     assert len(found) > 1
     assert all(size(tasks) <= PAGE_BYTES for tasks in found)
     assert [task["id"] for tasks in found for task in tasks] == [t.id for t in spec.tasks]
@@ -77,16 +80,16 @@ def test_long_briefs_make_pages_that_each_fit_and_together_show_all_once() -> No
 
 
 def test_page_is_empty_behind_the_last_task() -> None:
-    spec, facts = scouts(3)
-    assert page(spec, facts, offset=3) == ([], None)
-    assert page(spec, facts, offset=99) == ([], None)
+    spec, results = scouts(3)
+    assert page(spec, all_well(spec), results, offset=3) == ([], None)
+    assert page(spec, all_well(spec), results, offset=99) == ([], None)
 
 
 def test_page_ends_at_its_limit() -> None:
-    spec, facts = scouts(3)
-    tasks, at = page(spec, facts, offset=1, limit=1)
+    spec, results = scouts(3)
+    tasks, at = page(spec, all_well(spec), results, offset=1, limit=1)
     assert ([task["id"] for task in tasks], at) == (["t-1"], 2)
-    assert page(spec, facts, offset=2, limit=1)[1] is None
+    assert page(spec, all_well(spec), results, offset=2, limit=1)[1] is None
 
 
 FINDING = {"severity": "low", "message": "m" * 500}
@@ -104,16 +107,16 @@ FINDING = {"severity": "low", "message": "m" * 500}
     ids=["findings", "controls", "quotes", "everything", "one-finding"],
 )
 def test_task_that_alone_is_over_is_shortened_and_says_so(submission: dict[str, Any]) -> None:
-    spec, facts = scouts(2, **submission)
-    found = pages(spec, facts)
+    spec, results = scouts(2, **submission)
+    found = pages(spec, results)
     assert all(size(tasks) <= PAGE_BYTES for tasks in found)
     shown = [(task["id"], task["truncated"]) for tasks in found for task in tasks]
     assert shown == [("t-0", True), ("t-1", True)]
 
 
 def test_shortened_task_keeps_as_much_as_fits() -> None:
-    spec, facts = scouts(1, findings=[FINDING] * 500)
-    ((task,),) = pages(spec, facts)
+    spec, results = scouts(1, findings=[FINDING] * 500)
+    ((task,),) = pages(spec, results)
     assert len(task["findings"]) > 50
     assert task["summary"] == "done"
 
@@ -168,13 +171,13 @@ def test_conversation_is_named_where_somebody_may_ask_how_it_came_to_that(status
 @pytest.mark.parametrize("status", [one for one in Status if one.is_final])
 def test_reason_is_there_on_everything_that_did_not_succeed(status: Status) -> None:
     task = task_spec("look")
-    summary = task_summary(RunSpec((task,)), task, TaskFacts(status, None, None), {})
+    summary = task_summary(task, TaskFacts(status, None), {})
     assert ("reason" in summary) == (status is not Status.SUCCEEDED)
 
 
 def test_waiting_task_is_shown_without_anything_that_is_not_known() -> None:
     task = task_spec("look")
-    summary = task_summary(RunSpec((task,)), task, TaskFacts(Status.QUEUED, None, None), {})
+    summary = task_summary(task, TaskFacts(Status.QUEUED, None), {})
     assert summary == {"id": "look", "agent": "reader", "status": "queued", "summary": ""}
 
 
@@ -187,15 +190,13 @@ def test_change_and_verdict_are_what_the_engine_bound_together() -> None:
         )
     )
     results = {fix: written("fix", "a", "b"), yes: judged("yes", "fix")}
-    facts = {id_: TaskFacts(Status.SUCCEEDED, None, result) for id_, result in results.items()}
-    writer, reviewer = page(spec, facts)[0]
+    writer, reviewer = page(spec, all_well(spec), results)[0]
     assert writer["changedFiles"] == ["a", "b"]
     assert writer["artifact"]["fingerprint"] == "f1"
     assert (reviewer["verdict"], reviewer["review"]["current"]) == ("approve", True)
 
     results[yes] = judged("yes", "fix", Verdict.APPROVE, "f0")
-    facts[yes] = TaskFacts(Status.SUCCEEDED, None, results[yes])
-    assert page(spec, facts)[0][1]["review"]["current"] is False
+    assert page(spec, all_well(spec), results)[0][1]["review"]["current"] is False
 
 
 def test_unverified_change_has_no_fingerprint_and_a_silent_review_no_verdict() -> None:
@@ -204,8 +205,7 @@ def test_unverified_change_has_no_fingerprint_and_a_silent_review_no_verdict() -
     fix = TaskId("fix")
     task = task_spec("no", "fix", kind=Kind.REVIEWER, target=ReviewOf(fix))
     result = judged("no", "fix", None)
-    fact = TaskFacts(Status.SUCCEEDED, None, result)
-    summary = task_summary(RunSpec((task,)), task, fact, {result.id: result})
+    summary = task_summary(task, TaskFacts(Status.SUCCEEDED, None), {result.id: result})
     assert "verdict" not in summary
     assert summary["review"]["verdict"] is None
 
@@ -219,10 +219,6 @@ def test_notices_and_what_was_said_are_shown() -> None:
 
 
 def test_cost_is_unknown_when_any_price_is() -> None:
-    known = saved("a", usage=Usage(input_tokens=1, output_tokens=2, cost_usd=0.25))
-    unknown = saved("b", usage=Usage(input_tokens=4, cost_usd=None))
-    assert totals([known, known]) == (0.5, 6)
-    assert totals([unknown, known]) == (None, 7)
-    assert totals([]) == (0.0, 0)
-    assert totals([known], UsageView(1, 1, 10, 5, 1.0)) == (1.25, 18)
-    assert totals([known], UsageView(cost_is_partial=True)) == (None, 3)
+    assert totals(UsageView(1, 1, 10, 5, 1.25)) == (1.25, 15)
+    assert totals(UsageView(1, 1, 4, 2, 0.25, cost_is_partial=True)) == (None, 6)
+    assert totals(UsageView()) == (0.0, 0)
