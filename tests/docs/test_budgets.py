@@ -16,7 +16,7 @@ from agents.retry import (
 from engine.core.limiter import Limiter
 from engine.core.spec import Limits
 from engine.records.config import LimitsRequest
-from tests.support.pages import page, rows, section
+from tests.support.reader import page, rows, section
 
 PAGE = page("budgets.md")
 

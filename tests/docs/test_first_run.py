@@ -6,7 +6,7 @@ import pytest
 
 from engine.config import decode_config_file
 from engine.records.config import merge_config
-from tests.support.pages import Shell, blocks, page
+from tests.support.reader import Shell, blocks, page
 
 pytestmark = pytest.mark.slow
 

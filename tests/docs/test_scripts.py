@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from agents.filetools.registry import TOOLS
 from agents.models.script import ScriptError, decode_script
 from agents.submission import submit_declaration
 from engine.core.spec import Kind
+from tests.support.reader import ROOT, Shell, blocks, page, section
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scripts.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = page("scripts.md")
+CI = section(PAGE, "Scripts for your own CI")
+BLOCKS = [(one.language, one.text) for one in blocks(PAGE.replace(CI, ""))]
 
 
 def _is_job(kind: str, text: str) -> bool:
@@ -21,6 +24,8 @@ def _is_job(kind: str, text: str) -> bool:
 
 
 SCRIPTS = [(kind, text) for kind, text in BLOCKS if kind != "text" and not _is_job(kind, text)]
+# The one that the page shows for a job elsewhere, and that its own job for CI uses too.
+WHOLE = next(text for kind, text in SCRIPTS if kind == "yaml" and "review-fix" in text)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +55,7 @@ def test_the_job_on_the_page_uses_the_script_below_it() -> None:
 
 
 def test_every_tool_is_listed_with_its_arguments() -> None:
-    table = PAGE.split("## Tools\n", 1)[1].split("\n## ", 1)[0]
+    table = section(PAGE, "Tools")
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE)
     nested = {"oldText", "newText"}
     listed = {
@@ -64,17 +69,27 @@ def test_every_tool_is_listed_with_its_arguments() -> None:
 
 
 def test_every_field_of_a_result_is_listed() -> None:
-    table = PAGE.split("## A result\n", 1)[1].split("\n## ", 1)[0]
+    table = section(PAGE, "A result")
     listed = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     fields = [_properties(submit_declaration(kind).parameters) for kind in Kind]
     assert listed == {name for each in fields for name in each}
 
 
 def test_the_script_for_the_job_of_the_other_page_names_its_tasks() -> None:
-    jobs = (Path(__file__).resolve().parents[2] / "docs" / "jobs.md").read_text(encoding="utf-8")
-    job = json.loads(re.findall(r"^```json\n(.*?)^```$", jobs, re.MULTILINE | re.DOTALL)[0])
-    turns = [decode_script(t.encode(), "page.yaml").turns for k, t in SCRIPTS if k == "yaml"]
-    assert {task["id"] for task in job["tasks"]} in [set(each) for each in turns]
+    job = json.loads(blocks(page("jobs.md"), "json")[0].text)
+    script = decode_script(WHOLE.encode(), "page.yaml")
+    assert [task["id"] for task in job["tasks"]] == list(script.tasks)
+
+
+@pytest.mark.slow
+def test_smoke_test_of_a_job_goes_as_shown(tmp_path: Path) -> None:
+    shell = Shell(tmp_path / "home")
+    shutil.copytree(ROOT / "fixtures" / "demo" / "project", shell.home / "till")
+    shell.follow("```sh\ncd till\ngit init --quiet\ngit add .\ngit commit --quiet -m till\n```\n")
+    shell.save("ci/fix.yaml", WHOLE)
+    shell.follow(CI)
+    notice = decode_script(WHOLE.replace("fix:", "fixx:", 1).encode(), "ci/fix.yaml")
+    assert f"no task is\ncalled {notice.tasks[0]}" in CI
 
 
 def _properties(schema: Mapping[str, object]) -> Mapping[str, object]:
