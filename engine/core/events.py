@@ -92,7 +92,11 @@ class CheckEnded:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutChanged:
-    """The checkout a reader worked in is no longer what it was when the reader started."""
+    """The checkout that an agent read is no longer what it was.
+
+    What counts is, for a reader, what it was when the reader started; for a reviewer of the
+    checkout, when the run did.
+    """
 
     attempt: AttemptId
 

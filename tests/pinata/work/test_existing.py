@@ -204,6 +204,15 @@ async def test_a_clean_checkout_is_nothing_to_review(project: Project) -> None:
     await refused(project, of_base("HEAD"), ConflictError, said)
 
 
+async def test_conflicts_that_nobody_settled_are_no_content_to_review(project: Project) -> None:
+    blob = project.repo.store(b"ours\n")
+    stages = "".join(f"100644 {blob} {stage}\ta.txt\n" for stage in (1, 2, 3))
+    project.repo.git(
+        "update-index", "--index-info", stdin=f"0 {'0' * 40}\ta.txt\n{stages}".encode()
+    )
+    await refused(project, of_base("HEAD"), ConflictError, r"these paths are unmerged: a\.txt")
+
+
 async def test_a_repository_without_commits_has_nothing_to_be_held_against(
     project: Project,
 ) -> None:
