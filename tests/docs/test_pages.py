@@ -30,7 +30,14 @@ def test_examples_of_jobs_are_accepted() -> None:
         accepted(json.loads(text)) for text in re.findall(r"```json\n(.*?)```", JOBS, re.DOTALL)
     ]
     kinds = [[task.kind for task in spec.tasks] for spec in specs]
-    assert kinds == [[Kind.WRITER, Kind.REVIEWER], [Kind.REVIEWER, Kind.REVIEWER]]
+    reader, writer, reviewer = Kind
+    assert kinds == [
+        [writer, reviewer],
+        [reader],
+        [reader, writer, reviewer, writer, reviewer],
+        [reviewer, reviewer],
+    ]
+    assert not [spec.notices for spec in specs[:3] if spec.notices]
 
 
 @pytest.mark.parametrize(
