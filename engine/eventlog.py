@@ -5,11 +5,13 @@ written together; a crash may lose the last of them, never one in the middle.
 """
 
 import errno
+import hashlib
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import trio
 
@@ -67,7 +69,8 @@ async def open_event_log(
         LogWriteError: the log cannot be opened, or its last buffered events not be written.
     """
     fd, seq, size = await trio.to_thread.run_sync(_open, path, run)
-    log = EventLog(_File(path, fd, size), run=run, clock=clock, mode=mode, next_seq=seq)
+    file = await trio.to_thread.run_sync(_File, path, fd, size)
+    log = EventLog(file, run=run, clock=clock, mode=mode, next_seq=seq)
     try:
         async with open_flat_nursery() as nursery:
             nursery.start_soon(log.write_traces)
@@ -103,12 +106,25 @@ def _open(path: Path, run: RunId) -> tuple[int, int, int]:
 
 
 class _File:
-    """The open file; its methods block and are called by one thread at a time."""
+    """The open file; its methods block and are called by one thread at a time.
+
+    It remembers a digest of all that it holds, since others can write to it too.
+    """
 
     def __init__(self, path: Path, fd: int, size: int) -> None:
         self.path = path
         self._fd = fd
         self._size = size
+        self._facts = os.fstat(fd)
+        self._digest = _digest_of(path)
+
+    def is_intact(self) -> bool:
+        """Return whether the file at the log's name holds what was read and written here."""
+        try:
+            is_same = os.path.samestat(self._facts, self.path.lstat())
+            return is_same and _digest_of(self.path).digest() == self._digest.digest()
+        except OSError:
+            return False
 
     def write(self, data: bytes, *, durable: bool) -> None:
         """Append all of `data` or nothing, as far as the file system lets us."""
@@ -127,6 +143,7 @@ class _File:
             self._cut_back()
             raise LogWriteError(self.path, error) from error
         self._size += len(data)
+        self._digest.update(data)
 
     def _check_place(self) -> None:
         """Make sure that what is written here is what others read.
@@ -134,7 +151,7 @@ class _File:
         Raises:
             OSError: something else stands at the file's name.
         """
-        if not os.path.samestat(os.fstat(self._fd), self.path.lstat()):
+        if not os.path.samestat(self._facts, self.path.lstat()):
             raise OSError(errno.ESTALE, "another file stands in its place")
 
     def _cut_back(self) -> None:
@@ -143,6 +160,19 @@ class _File:
             os.ftruncate(self._fd, self._size)
         except OSError as error:
             _log.warning("%s: a failed write could not be taken back: %s", self.path, error)
+
+
+class _Digest(Protocol):
+    """What this module needs of a hash object."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+
+def _digest_of(path: Path) -> _Digest:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256")
 
 
 class EventLog:
@@ -193,6 +223,14 @@ class EventLog:
             LogWriteError: this write or an earlier one failed. The log takes nothing any more.
         """
         await self._write(events, durable=True)
+
+    async def is_intact(self) -> bool:
+        """Return whether the file holds what was written here, and nothing else.
+
+        May also be asked after the log was closed.
+        """
+        async with self._lock:
+            return await trio.to_thread.run_sync(self._file.is_intact)
 
     def note(self, event: Trace) -> None:
         """Take a trace event; a lean log leaves most of them out and thins usage."""

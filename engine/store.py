@@ -113,6 +113,11 @@ class RunFolder:
         return self.path / "run.json"
 
     @property
+    def distrust_file(self) -> Path:
+        """Why nothing in this folder can be believed; it is there only then."""
+        return self.path / "distrusted"
+
+    @property
     def events_file(self) -> Path:
         """The event log."""
         return self.path / "events.jsonl"

@@ -10,8 +10,8 @@ from agents.steering import Steer, Steers
 from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
 from engine.core.events import Sender, SteerDelivered
 from engine.core.ids import AttemptId, TaskId
-from engine.core.outcome import AttemptOutcome, Status, Stop, Unstarted
-from engine.core.quote import quote_value
+from engine.core.outcome import AttemptOutcome, FailureStage, Status, Stop, Unstarted
+from engine.core.quote import name_list, quote_value
 from engine.core.spec import Kind, ReviewOf
 from engine.ports import Reporter
 from engine.store import ResultTooLargeError
@@ -151,16 +151,30 @@ class Attempts:
 
     async def _save(self, draft: Draft, ending: Ending) -> AttemptOutcome:
         now_ms = self._workshop.run.context.clock.now_ms()
-        saved = draft.result(ending, now_ms)
         with trio.CancelScope(shield=True):
+            ending = await self._distrusted(draft) or ending
             try:
-                outcome = await self._keep(saved)
+                outcome = await self._keep(draft.result(ending, now_ms))
             except ResultTooLargeError as error:
                 draft.submission = None
                 ending = Ending.failed(str(error), draft.stage)
                 outcome = await self._keep(draft.result(ending, now_ms))
         del self._drafts[draft.attempt]
         return outcome
+
+    async def _distrusted(self, draft: Draft) -> Ending | None:
+        """Return how an attempt ends whose agent may have written the run's records, if it did.
+
+        Nothing that is read from them later could be trusted, so the whole run ends.
+        """
+        if draft.task.kind is not Kind.WRITER:
+            return None
+        altered = await self._workshop.records.altered(self._workshop.log)
+        if not altered:
+            return None
+        reason = f"while {draft.task.id} worked, somebody wrote to {name_list(altered)} of the run"
+        self._workshop.give_up(reason)
+        return Ending.failed(reason, FailureStage.VERIFICATION)
 
     async def _keep(self, saved: SavedResult) -> AttemptOutcome:
         (digest,) = await self._store([saved])
@@ -175,8 +189,14 @@ class Attempts:
     async def _store(self, results: Sequence[SavedResult]) -> list[str]:
         """Make results durable, then let the run's other tasks see them."""
         named = [(AttemptId(each.id, each.attempt), encode_result(each)) for each in results]
+        folder = self._workshop.run.folder
+        paths = [
+            path
+            for attempt, _ in named
+            for path in (folder.attempt_result_file(attempt), folder.result_file(attempt.task))
+        ]
         try:
-            digests = await trio.to_thread.run_sync(self._workshop.run.folder.save_results, named)
+            digests = await self._workshop.records.write(lambda: folder.save_results(named), paths)
         except OSError as error:
             raise ExternalError(f"cannot save results: {error.strerror or error}") from error
         self._workshop.results |= {each.id: each for each in results}

@@ -31,6 +31,7 @@ from pinata.work.history import StoredRun, newest_results, read_record, read_run
 from pinata.work.keeping import Keeper
 from pinata.work.models import ModelSources, choose_models
 from pinata.work.observer import OpenedRun
+from pinata.work.own_records import OwnRecords
 from pinata.work.places import Places
 from pinata.work.result import SavedResult, Usage, encode_result
 from pinata.work.run import Run
@@ -69,7 +70,8 @@ async def conduct(run: Run, past: Past | None = None) -> None:
     """
     go_on = None if past is None else past.go_on
     purse = Purse(run.spec.config.limits.cost_usd, _spent_before(go_on))
-    workshop = Workshop(run, {}, Keeper(run.repository, run.id), purse)
+    keeper, records = Keeper(run.repository, run.id), OwnRecords(run.folder)
+    workshop = Workshop(run, {}, keeper, purse, records)
     deadline_at_ms = run.record.deadline_at_ms
     if past is not None:
         workshop.results |= past.results
@@ -95,12 +97,15 @@ async def conduct(run: Run, past: Past | None = None) -> None:
         )
     )
     try:
-        await workshop.keeper.adopt()
+        await keeper.adopt()
+        await records.adopt()
+        workshop.give_up = inbox.request_cancel
         async with open_event_log(
             run.folder.events_file, run=run.id, clock=run.context.clock, mode=run.spec.config.mode
         ) as log:
             log.subscribe(observer.happened)
             log.subscribe(workshop.happened)
+            workshop.log = log
             log.watch(observer.noted)
             terms = Terms(
                 graph=run.graph,
@@ -115,6 +120,7 @@ async def conduct(run: Run, past: Past | None = None) -> None:
         with trio.CancelScope(shield=True):
             await strays.end_marked(f"{run.record.mark}/")
             await strays.end_unclaimed()
+            await records.condemn(workshop.log)
 
 
 def _spent_before(go_on: Continuation | None) -> float:

@@ -1,6 +1,6 @@
 """A run as it lies on disk: anyone may read it, at any time, and nothing is written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,12 @@ def read_record(folder: RunFolder) -> RunRecordV1:
     """Return the record of the run in `folder`; blocks.
 
     Raises:
-        CorruptionError: it is missing or damaged, or belongs to another run.
+        CorruptionError: it is missing or damaged, belongs to another run, or cannot be believed.
     """
+    if (says := _distrust(folder)) is not None:
+        raise CorruptionError(
+            f"the records of run {folder.run} cannot be believed: {says}; start a new run"
+        )
     try:
         data = files.read_regular(folder.run_file, _RECORD_LIMIT_BYTES)
     except FileNotFoundError as error:
@@ -66,6 +70,14 @@ def read_record(folder: RunFolder) -> RunRecordV1:
     if record.id != folder.run:
         raise CorruptionError(f"{folder.run_file} is the record of another run, {record.id}")
     return record
+
+
+def _distrust(folder: RunFolder) -> str | None:
+    try:
+        data = files.read_regular(folder.distrust_file, _RECORD_LIMIT_BYTES)
+    except FileNotFoundError:
+        return None
+    return data.decode("utf-8", "replace")
 
 
 def read_run(folder: RunFolder) -> StoredRun:
@@ -85,8 +97,24 @@ def read_run(folder: RunFolder) -> StoredRun:
     return StoredRun(folder, record, spec, events, view, facts_of(spec, view), results)
 
 
-def find_run(common_dir: Path, prefix: str | None) -> RunFolder | None:
+def started_at_ms(folder: RunFolder) -> int:
+    """Return when the run in `folder` started, in epoch milliseconds; blocks.
+
+    Raises:
+        CorruptionError: its record is damaged.
+    """
+    return read_record(folder).started_at_ms
+
+
+def find_run(
+    common_dir: Path, prefix: str | None, started: Callable[[RunFolder], int] = started_at_ms
+) -> RunFolder | None:
     """Return the run that `prefix` names, or without one the run that started last; blocks.
+
+    Args:
+        common_dir: Git's common folder of the repository.
+        prefix: what the run's id starts with.
+        started: tells when a run started, as `started_at_ms` does; asked where there are several.
 
     Raises:
         UsageError: no run has such an id, or several do.
@@ -95,7 +123,7 @@ def find_run(common_dir: Path, prefix: str | None) -> RunFolder | None:
     if prefix is not None:
         return resolve_run(common_dir, prefix)
     folders = [resolve_run(common_dir, run) for run in list_runs(common_dir)]
-    return max(folders, key=lambda folder: read_record(folder).started_at_ms, default=None)
+    return folders[0] if len(folders) == 1 else max(folders, key=started, default=None)
 
 
 def facts_of(spec: RunSpec, view: RunView) -> dict[TaskId, TaskFacts]:

@@ -13,13 +13,19 @@ from engine.core.errors import ExternalError
 from engine.core.events import RepairRequested
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Kind
+from engine.eventlog import EventLog
 from engine.records.event import Logged
 from pinata.work.keeping import Keeper
+from pinata.work.own_records import OwnRecords
 from pinata.work.result import SavedResult
 from pinata.work.run import Run
 from pinata.work.sharing import SharedMeasurement
 from worktrees.hygiene import Repository
 from worktrees.state import StateTriple, measure
+
+
+def _ignore(_: str) -> None:
+    """Do nothing: there is no run yet that could be ended."""
 
 
 @dataclass(slots=True)
@@ -31,6 +37,9 @@ class Workshop:
             the executor alone.
         feedback: what was asked for in the newest repair of each task that has one.
         purse: what the run may spend, and has spent, in all its attempts.
+        records: the run's own files.
+        log: the run's, while it is open.
+        give_up: ends the whole run for a reason.
         worktrees: of the writers whose attempts this process began.
         pulled: the worktree of each pull request that was reviewed in this process, by number.
         pull_turn: held while one of these is made.
@@ -42,6 +51,9 @@ class Workshop:
     results: dict[TaskId, SavedResult]
     keeper: Keeper
     purse: Purse
+    records: OwnRecords
+    log: EventLog | None = None
+    give_up: Callable[[str], None] = _ignore
     feedback: dict[TaskId, str] = field(default_factory=dict)
     worktrees: dict[TaskId, Repository] = field(default_factory=dict)
     pulled: dict[int, Repository] = field(default_factory=dict)
