@@ -75,8 +75,8 @@ async def _review_checkout(review: _Review) -> Ending:
     ending = await while_watched(workshop, draft, review.reporter, judge, begun_with)
     if draft.checkout_changed:
         draft.notices.append(
-            "the checkout is not what it was when the run started; the verdict is about what it was "
-            "then"
+            "the checkout is not what it was when the run started; "
+            "the verdict is about what it was then"
         )
     return ending
 
