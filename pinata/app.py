@@ -21,6 +21,7 @@ from pinata.tools.registry import RESUME, Answer, Tool
 from pinata.work.context import Context
 from pinata.work.history import StoredRun, find_run, outlines, read_run
 from pinata.work.observer import Observer
+from pinata.work.unknown_task import UnknownTaskError
 from worktrees.discovery import discover
 from worktrees.machine import refusal
 
@@ -174,8 +175,9 @@ async def read_conversation(
     stored = await read_stored(context, prefix)
     assert stored is not None  # a prefix names a run or is refused
     seen = stored.view.tasks.get(TaskId(task))
-    if task not in {each.id for each in stored.spec.tasks}:
-        raise UsageError(f"task '{task}' is not a task of this run")
+    known = [each.id for each in stored.spec.tasks]
+    if task not in known:
+        raise UnknownTaskError(task, known)
     number = attempt if attempt is not None else 0 if seen is None else seen.attempt
     path = stored.folder.transcript_file(AttemptId(TaskId(task), number))
     try:

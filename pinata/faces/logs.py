@@ -13,6 +13,7 @@ from pinata import app
 from pinata.faces.text import log_line
 from pinata.work.context import Context
 from pinata.work.history import StoredRun
+from pinata.work.unknown_task import UnknownTaskError
 
 _LOOK_AGAIN_S = 0.25
 
@@ -55,7 +56,7 @@ def _has_settled(stored: StoredRun) -> bool:
 def _lines(stored: StoredRun, events: Iterable[Logged], given: Namespace) -> Iterable[str]:
     agents = {task.id: task.agent for task in stored.spec.tasks}
     if given.task is not None and given.task not in agents:
-        raise UsageError(f"task '{given.task}' is not a task of this run")
+        raise UnknownTaskError(given.task, agents)
     for logged in events:
         if given.task is not None and _task_of(logged) != given.task:
             continue

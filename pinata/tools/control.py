@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 import trio
 from pydantic import Field
 
-from engine.core.errors import ConflictError, UsageError
+from engine.core.errors import ConflictError
 from engine.core.ids import TaskId
-from engine.core.quote import name_list, quote_value
 from engine.records.fields import NotNull
 from engine.records.request import Request
 from engine.store import RunFolder
@@ -18,6 +17,7 @@ from pinata.work.history import StoredRun, read_run
 from pinata.work.lookup import look_up_run
 from pinata.work.owned_run import OwnedRun, settled_error
 from pinata.work.places import Places
+from pinata.work.unknown_task import UnknownTaskError
 
 _REASON = "cancelled by the coordinator"
 
@@ -97,8 +97,7 @@ async def _stored(folder: RunFolder, task: TaskId | None) -> StoredRun:
     """
     stored = await trio.to_thread.run_sync(read_run, folder)
     if task is not None and task not in stored.facts:
-        known = name_list([str(name) for name in stored.facts])
-        raise UsageError(f"the run has no task {quote_value(task)}; it has {known}")
+        raise UnknownTaskError(task, stored.facts)
     return stored
 
 

@@ -11,7 +11,7 @@ from engine.core.errors import ConflictError, ExternalError, PinataError, UsageE
 from engine.core.events import Sender, SteerDelivered
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, FailureStage, Status, Stop, Unstarted
-from engine.core.quote import name_list, quote_value
+from engine.core.quote import name_list
 from engine.core.spec import Kind, ReviewOf
 from engine.ports import Reporter
 from engine.store import ResultTooLargeError
@@ -21,6 +21,7 @@ from pinata.work.existing import review_existing
 from pinata.work.reader import read
 from pinata.work.result import SavedResult, SteerRecord, encode_result
 from pinata.work.reviewer import review
+from pinata.work.unknown_task import UnknownTaskError
 from pinata.work.workshop import Workshop
 from pinata.work.writer import write
 from worktrees.machine import refusal
@@ -100,7 +101,7 @@ class Attempts:
             limit = f"{MAX_STEER_BYTES >> 10} KiB"
             raise UsageError(f"the message is longer than {limit}: put the rest into a file")
         if task not in self._workshop.run.graph.predecessors:
-            raise UsageError(f"the run has no task {quote_value(task)}")
+            raise UnknownTaskError(task, [each.id for each in self._workshop.run.spec.tasks])
         draft = next((each for each in self._drafts.values() if each.task.id == task), None)
         if draft is None:
             saved = self._workshop.results.get(task)

@@ -6,14 +6,14 @@ from typing import Any
 
 import trio
 
-from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
+from engine.core.errors import ConflictError, ExternalError, PinataError
 from engine.core.events import Trace
 from engine.core.ids import RunId, TaskId
 from engine.core.outcome import Status
-from engine.core.quote import name_list, quote_value
 from engine.core.view import RunView
 from engine.records.event import Logged
 from pinata.work.observer import Observer, OpenedRun
+from pinata.work.unknown_task import UnknownTaskError
 
 Answer = dict[str, Any]
 Work = Callable[[Observer], Awaitable[Answer]]
@@ -96,7 +96,7 @@ class OwnedRun:
         run = self._opened
         assert run is not None
         if task is not None and task not in run.agents:
-            raise UsageError(f"the run has no task {quote_value(task)}; {_known(run)}")
+            raise UnknownTaskError(task, run.agents)
         self._refuse_settled(run, task)
         async with trio.open_nursery() as nursery:
             # A run that breaks off hears nothing any more.
@@ -181,7 +181,3 @@ def settled_error(run: RunId, task: TaskId | None, status: Status) -> ConflictEr
     """Return the refusal to end what has settled."""
     what = f"run {run}" if task is None else f"task '{task}'"
     return ConflictError(f"{what} is {status.value} already: there is nothing to cancel")
-
-
-def _known(run: OpenedRun) -> str:
-    return f"it has {name_list([str(task) for task in run.agents])}"

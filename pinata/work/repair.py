@@ -1,9 +1,8 @@
 """Has a settled writer mend its change, and everything that judged it judge anew."""
 
-from engine.core.errors import ConflictError, UsageError
+from engine.core.errors import ConflictError
 from engine.core.graph import TaskGraph
 from engine.core.ids import TaskId
-from engine.core.quote import name_list, quote_value
 from engine.core.recovery import Recovery, recover
 from engine.core.reduce import reduce
 from engine.core.repair import RepairRules, refusal, repair_events, settled_ms
@@ -11,6 +10,7 @@ from engine.core.state import RunState
 from pinata.work.conduct import take_up
 from pinata.work.context import Context
 from pinata.work.history import StoredRun
+from pinata.work.unknown_task import UnknownTaskError
 
 
 class RepairRefusedError(ConflictError):
@@ -37,8 +37,7 @@ async def repair(context: Context, stored: StoredRun, name: str, feedback: str) 
     kinds = {task.id: task.kind for task in stored.spec.tasks}
     task = TaskId(name)
     if task not in kinds:
-        known = name_list(list(kinds))
-        raise UsageError(f"task: {quote_value(name)} is not a task of this run; it has {known}")
+        raise UnknownTaskError(name, kinds)
     graph = TaskGraph.build(stored.spec.tasks)
     found = recover(graph, stored.history, reason=f"taken over by {context.holder}")
     state = _closed(graph, stored, found)

@@ -176,7 +176,7 @@ async def test_what_cannot_be_steered_or_cancelled_is_refused_and_leaves_no_even
         assert await refusal(project, "pinata_steer", task="judge", **steering) == (
             f"task 'judge' is queued: {only}"
         )
-        assert 'has no task "nosuch"' in await refusal(
+        assert '"nosuch" is not a task of this run' in await refusal(
             project, "pinata_steer", task="nosuch", **steering
         )
         assert await refusal(
@@ -186,7 +186,7 @@ async def test_what_cannot_be_steered_or_cancelled_is_refused_and_leaves_no_even
             'unknown field "why"; the fields are run and task'
         )
         assert await refusal(project, "pinata_cancel", run=run, task="nosuch") == (
-            'the run has no task "nosuch"; it has look, fix and judge'
+            'task: "nosuch" is not a task of this run; it has look, fix and judge'
         )
         assert not any(isinstance(each, ORDERS) for each in stage.recorded(run))
         await stage.let_go()
@@ -202,7 +202,7 @@ async def test_what_cannot_be_steered_or_cancelled_is_refused_and_leaves_no_even
             f"run {run} is succeeded already: there is nothing to cancel"
         )
         assert await refusal(project, "pinata_cancel", run=run, task="nosuch") == (
-            'the run has no task "nosuch"; it has look, fix and judge'
+            'task: "nosuch" is not a task of this run; it has look, fix and judge'
         )
     assert stage.recorded(run) == ended
 

@@ -142,7 +142,7 @@ async def test_what_cannot_be_steered_is_refused_and_leaves_no_event(tmp_path: P
     await run(project, checks=[{"id": "pass", "argv": PASS}])
     assert [str(refusal) for refusal in listener.refusals] == [
         "task 'judge' is queued: only the agent of a running task can be steered",
-        'the run has no task "nosuch"',
+        'task: "nosuch" is not a task of this run; it has fix and judge',
         "the message is blank: say what the agent should do",
         "the message is longer than 64 KiB: put the rest into a file",
         "task 'fix' is running, but its agent has ended and reads no more messages",

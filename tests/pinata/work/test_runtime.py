@@ -267,7 +267,7 @@ async def test_cancelling_what_settles_meanwhile_is_refused() -> None:
         for _ in range(2):
             with pytest.raises(ConflictError, match=sentence):
                 await owned.cancel("enough")
-        with pytest.raises(UsageError, match='has no task "nosuch"; it has look'):
+        with pytest.raises(UsageError, match='"nosuch" is not a task of this run; it has look'):
             await owned.cancel("enough", TaskId("nosuch"))
     assert play.reasons == ["enough", LEAVING]
 
