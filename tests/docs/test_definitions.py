@@ -4,43 +4,55 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from agents.definition import Source
 from agents.definition_file import FrontMatter
 from agents.loadout import CEILINGS, DEFAULT_TOOLS
-from agents.roster import Layer, load_roster
+from agents.roster import BUNDLED, Layer, load_roster
 from engine.config import decode_config_file
 from engine.core.spec import Kind, Thinking
 from engine.records.config import merge_config
 from pinata.faces.arguments import parse
+from tests.support.reader import Shell, blocks, page, section
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-DEFINITIONS = (DOCS / "definitions.md").read_text()
-CONFIGURATION = (DOCS / "configuration.md").read_text()
-
-
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+DEFINITIONS = page("definitions.md")
+CONFIGURATION = page("configuration.md")
+HISTORIAN, BUILDER = blocks(DEFINITIONS, "markdown")
 
 
 def test_example_of_a_definition_can_be_used(tmp_path: Path) -> None:
-    (text,) = blocks(DEFINITIONS, "markdown")
-    (tmp_path / "historian.md").write_text(text)
+    (tmp_path / "historian.md").write_text(HISTORIAN.text)
     historian = load_roster([Layer(Source.USER, tmp_path)]).definitions["historian"]
     assert (historian.kind, historian.thinking) == (Kind.READER, Thinking.HIGH)
     assert historian.tools == ("read", "grep", "find")
 
 
-def test_commands_about_definitions_exist() -> None:
-    (console,) = blocks(DEFINITIONS, "console")
-    lines = [line.removeprefix("$ pinata ").split() for line in console.splitlines()]
-    assert [parse(words).name for words in lines] == [None, "historian"]
+def test_example_of_an_overlay_adds_to_what_is_bundled(tmp_path: Path) -> None:
+    (tmp_path / "builder.md").write_text(BUILDER.text)
+    bundled = load_roster().definitions["builder"]
+    overlaid = load_roster([BUNDLED, Layer(Source.PROJECT, tmp_path)]).definitions["builder"]
+    assert overlaid.persona.startswith(bundled.persona.rstrip())
+    assert "make lint" in overlaid.persona
+    assert (overlaid.kind, overlaid.tools) == (bundled.kind, bundled.tools)
+
+
+@pytest.mark.slow
+def test_commands_about_definitions_show_what_the_page_shows(tmp_path: Path) -> None:
+    shell = Shell(tmp_path / "home")
+    shell.follow("```sh\ngit init --quiet till && cd till\n```\n")
+    shell.follow(DEFINITIONS)
+    assert (shell.cwd / ".pi" / "agents" / "builder.md").is_file()
+
+
+def test_commands_that_trust_a_project_exist() -> None:
     named = re.findall(r"`pinata ([^`]*--trust-project)`", CONFIGURATION)
     assert [parse(words.split()).command for words in named] == ["run", "agents"]
 
 
 def test_every_setting_of_a_definition_is_described() -> None:
-    section = DEFINITIONS.split("## Settings\n")[1].split("\n## ")[0]
-    cells = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| [^|]*\|$", section, re.MULTILINE)
+    table = section(DEFINITIONS, "Settings")
+    cells = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| [^|]*\|$", table, re.MULTILINE)
     described = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     assert described == {field.alias for field in FrontMatter.model_fields.values()}
 
@@ -58,7 +70,7 @@ def test_tools_of_each_kind_are_those_that_are_described() -> None:
 
 
 def test_files_of_the_example_come_together_as_described() -> None:
-    layers = [decode_config_file(text.encode(), "x") for text in blocks(CONFIGURATION, "json")]
+    layers = [decode_config_file(one.text.encode(), "x") for one in blocks(CONFIGURATION, "json")]
     config = merge_config(layers)
     assert len(layers) == 2
     assert (config.limits.concurrency, config.limits.cost_usd) == (8, 5)

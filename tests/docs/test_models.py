@@ -1,7 +1,6 @@
 """What docs/models.md says of models and keys is so."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,16 @@ from engine.core.ids import TaskId
 from engine.core.spec import Thinking
 from pinata.work.models import NoPriceError
 from tests.support.jobs import accepted
+from tests.support.reader import blocks, page, rows, section
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-JOB, MODELS = (json.loads(text) for kind, text in BLOCKS if kind == "json")
-NO_MODEL, NO_PRICE = (text.strip() for kind, text in BLOCKS if kind == "text")
+PAGE = page("models.md")
+JOB, MODELS = (json.loads(block.text) for block in blocks(PAGE, "json"))
+NO_MODEL, NO_PRICE = (block.text.strip() for block in blocks(PAGE, "text"))
 
 
-def rows(heading: str) -> list[list[str]]:
+def cells(heading: str) -> list[list[str]]:
     """Return the cells of the tables below a heading, without backticks."""
-    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line for line in section.splitlines() if line.startswith("| `")]
-    return [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
+    return [[cell.strip("`") for cell in row] for row in rows(section(PAGE, heading))]
 
 
 @pytest.fixture
@@ -59,7 +56,7 @@ def test_the_models_file_says_what_the_page_says(models: ModelsFile) -> None:
 
 
 def test_every_known_provider_is_listed() -> None:
-    listed = [row for row in rows("Providers") if len(row) == 3]
+    listed = [row for row in cells("Providers") if len(row) == 3]
     assert listed == [[name, one.variable, one.base_url] for name, one in KNOWN.items()]
 
 
@@ -71,14 +68,14 @@ def test_every_key_of_the_file_is_described() -> None:
             return set(value).union(*map(keys, value.values()))
         return set()
 
-    described = {row[0] for row in rows("Providers") if len(row) == 2}
+    described = {row[0] for row in cells("Providers") if len(row) == 2}
     names = {"providers", "local", "openai", "X-Team"}
     parts_of_cost = set(MODELS["providers"]["local"]["models"][0]["cost"])
     assert described == keys(MODELS) - names - parts_of_cost
 
 
 def test_every_level_of_thinking_is_listed_with_what_is_asked_for() -> None:
-    table = {row[0]: row[1:] for row in rows("Thinking")}
+    table = {row[0]: row[1:] for row in cells("Thinking")}
     assert list(table) == [level.value for level in Thinking]
     assert table.pop("off") == ["not asked for"] * 3
     for name, (tokens, effort, other) in table.items():

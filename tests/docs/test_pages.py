@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,23 +11,21 @@ from engine.records.job import JobRequest
 from engine.records.task import TaskRequest
 from pinata.faces.arguments import parse
 from tests.support.jobs import accepted
+from tests.support.reader import blocks, page, rows, section
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-JOBS = (DOCS / "jobs.md").read_text()
-COMMANDS = (DOCS / "commands.md").read_text()
+JOBS = page("jobs.md")
+COMMANDS = page("commands.md")
 
 
-def first_cells(page: str, heading: str) -> set[str]:
+def first_cells(heading: str) -> set[str]:
     """Return what stands in backticks in the first column of the table below a heading."""
-    table = page.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
-    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    return {
+        name for row in rows(section(JOBS, heading)) for name in re.findall(r"`([^`]+)`", row[0])
+    }
 
 
 def test_examples_of_jobs_are_accepted() -> None:
-    specs = [
-        accepted(json.loads(text)) for text in re.findall(r"```json\n(.*?)```", JOBS, re.DOTALL)
-    ]
+    specs = [accepted(json.loads(block.text)) for block in blocks(JOBS, "json")]
     kinds = [[task.kind for task in spec.tasks] for spec in specs]
     reader, writer, reviewer = Kind
     assert kinds == [
@@ -52,11 +49,11 @@ def test_every_field_is_described(
     heading: str, model: type[JobRequest] | type[TaskRequest], later: set[str]
 ) -> None:
     fields = {field.alias or name for name, field in model.model_fields.items()}
-    assert first_cells(JOBS, heading) == fields - later
+    assert first_cells(heading) == fields - later
 
 
 def test_every_final_status_is_described() -> None:
-    assert first_cells(JOBS, "What becomes of a task") == {s.value for s in Status if s.is_final}
+    assert first_cells("What becomes of a task") == {s.value for s in Status if s.is_final}
 
 
 def test_every_command_that_is_described_exists() -> None:

@@ -124,8 +124,8 @@ class Shell:
                 self._follow_console(block)
 
     def save(self, name: str, text: str) -> None:
-        """Write a file below where the shell is."""
-        path = self.cwd / name
+        """Write a file below where the shell is, or below `~/`."""
+        path = self.home / name[2:] if name.startswith("~/") else self.cwd / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
@@ -145,7 +145,7 @@ class Shell:
         )
         # Empty lines are there for the eye, between one command of a page and the next.
         seen = "".join(f"{_masked(line)}\n" for line in shown.splitlines())
-        assert re.fullmatch(pattern.rstrip("\n") + "\n*", seen.rstrip("\n")), "\n".join(
+        assert re.fullmatch(pattern + "\n*", seen), "\n".join(
             [step.command, "the page says:", *wanted, "the screen shows:", seen]
         )
 
@@ -162,7 +162,7 @@ class Shell:
                 "LANG": "C.UTF-8",
                 "GIT_CONFIG_NOSYSTEM": "1",
                 "PYTHONPATH": str(ROOT),
-                "COLUMNS": "1000",
+                "COLUMNS": "80",
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
