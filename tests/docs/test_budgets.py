@@ -16,7 +16,7 @@ from agents.retry import (
 from engine.core.limiter import Limiter
 from engine.core.spec import Limits
 from engine.records.config import LimitsRequest
-from tests.support.reader import page, rows, section
+from tests.support.reader import page, prose, rows, section
 
 PAGE = page("budgets.md")
 
@@ -50,12 +50,12 @@ def test_page_says_what_becomes_of_a_run_at_every_limit_that_it_can_pass() -> No
 
 def test_reason_on_the_page_is_the_one_that_people_read() -> None:
     budget = Budget(max_turns=Limits().max_turns, max_tool_calls=1)
-    assert f"`{budget.describe(BudgetKind.TURNS)}`" in PAGE
+    assert f"`{budget.describe(BudgetKind.TURNS)}`" in prose(PAGE)
 
 
 def test_provider_gets_as_many_agents_as_the_page_says() -> None:
     text = section(PAGE, "How many work at once")
-    (cap,) = numbers(text.split("together have", 1)[1].split("agents", 1)[0])
+    (cap,) = numbers(prose(text).split("together have", 1)[1].split("agents", 1)[0])
     start, refusal, growth = [
         line for line in text.splitlines() if re.match(r"\| (to|after)", line)
     ]
@@ -80,8 +80,8 @@ def test_waits_and_tries_are_as_many_as_the_page_says() -> None:
     throttled, broken = [line for line in text.splitlines() if line.startswith("| because")]
     assert numbers(throttled) == [THROTTLED_TRIES, LONGEST_RETRY_AFTER_S]
     assert numbers(broken) == [DISCONNECTED_TRIES]
-    prose = text.split("drawn by lot:", 1)[1].split("While", 1)[0]
-    assert numbers(prose) == [FIRST_BACKOFF_S, LONGEST_BACKOFF_S]
+    drawn = prose(text).split("drawn by lot:", 1)[1].split("While", 1)[0]
+    assert numbers(drawn) == [FIRST_BACKOFF_S, LONGEST_BACKOFF_S]
     patience = Patience()
     requests = 1
     while patience.allows(Trouble.DISCONNECT):

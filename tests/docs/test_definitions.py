@@ -14,7 +14,7 @@ from engine.config import decode_config_file
 from engine.core.spec import Kind, Thinking
 from engine.records.config import merge_config
 from pinata.faces.arguments import parse
-from tests.support.reader import Shell, blocks, page, section
+from tests.support.reader import Shell, blocks, page, prose, section
 
 DEFINITIONS = page("definitions.md")
 CONFIGURATION = page("configuration.md")
@@ -46,7 +46,7 @@ def test_commands_about_definitions_show_what_the_page_shows(tmp_path: Path) -> 
 
 
 def test_commands_that_trust_a_project_exist() -> None:
-    named = re.findall(r"`pinata ([^`]*--trust-project)`", CONFIGURATION)
+    named = re.findall(r"`pinata ([^`]*--trust-project)`", prose(CONFIGURATION))
     assert [parse(words.split()).command for words in named] == ["run", "agents"]
 
 
@@ -82,7 +82,7 @@ def test_files_of_the_example_come_together_as_described() -> None:
 
 
 def test_keys_that_are_called_retired_are() -> None:
-    (told,) = re.findall(r"no longer mean anything \(([^)]*)\)", CONFIGURATION)
+    (told,) = re.findall(r"no longer mean anything \(([^)]*)\)", prose(CONFIGURATION))
     keys = re.findall(r"`([\w.]+)`", told)
     data = {key: 1 for key in keys if "." not in key} | {"limits": {"startupMs": 1}}
     assert len(decode_config_file(json.dumps(data).encode(), "x").notices) == len(keys) == 5

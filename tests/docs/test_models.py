@@ -12,14 +12,16 @@ from agents.models.keys import find_key
 from agents.models.pi_files import MODELS_FILE, AuthFile, ModelsFile, read_models_file
 from agents.models.wire import IDLE_TIMEOUT_S
 from agents.roster import load_roster
+from engine.config import decode_config_file
 from engine.core.ids import TaskId
 from engine.core.spec import Thinking
+from engine.records.config import merge_config
 from pinata.work.models import NoPriceError
 from tests.support.jobs import accepted
-from tests.support.reader import blocks, page, rows, section
+from tests.support.reader import blocks, page, prose, rows, section
 
 PAGE = page("models.md")
-JOB, MODELS = (json.loads(block.text) for block in blocks(PAGE, "json"))
+SETTINGS, JOB, MODELS = (json.loads(block.text) for block in blocks(PAGE, "json"))
 NO_MODEL, NO_PRICE = (block.text.strip() for block in blocks(PAGE, "text"))
 
 
@@ -42,6 +44,14 @@ def test_the_job_is_accepted_and_its_models_are_known(models: ModelsFile) -> Non
     assert load_roster().definitions.keys() >= {task.agent for task in spec.tasks}
     for choice in chosen:
         assert isinstance(Catalog(models).find(choice.provider, choice.id), ModelInfo)
+
+
+def test_the_shortest_way_leads_to_a_model(models: ModelsFile) -> None:
+    config = merge_config([decode_config_file(json.dumps(SETTINGS).encode(), "pinata.json")])
+    choice = config.models["default"]
+    assert isinstance(Catalog(models).find(choice.provider, choice.id), ModelInfo)
+    (shown,) = blocks(section(PAGE, "The shortest way"), "console")
+    assert f"export {KNOWN[choice.provider].variable}=" in shown.text
 
 
 def test_the_models_file_says_what_the_page_says(models: ModelsFile) -> None:
@@ -82,7 +92,7 @@ def test_every_level_of_thinking_is_listed_with_what_is_asked_for() -> None:
         level = Thinking(name)
         assert tokens == f"{BUDGET_TOKENS[level]:,}"
         assert (effort, other) == (EFFORTS[level], name)
-    assert f"{ANSWER_TOKENS:,} of the longest answer" in PAGE
+    assert f"{ANSWER_TOKENS:,} of the longest answer" in prose(PAGE)
 
 
 def test_the_shown_refusals_are_what_one_gets() -> None:

@@ -12,7 +12,7 @@ from agents.filetools.registry import TOOLS
 from agents.models.script import ScriptError, decode_script
 from agents.submission import submit_declaration
 from engine.core.spec import Kind
-from tests.support.reader import ROOT, Shell, blocks, page, section
+from tests.support.reader import ROOT, Shell, blocks, page, prose, section
 
 PAGE = page("scripts.md")
 CI = section(PAGE, "Scripts for your own CI")
@@ -89,7 +89,7 @@ def test_smoke_test_of_a_job_goes_as_shown(tmp_path: Path) -> None:
     shell.save("ci/fix.yaml", WHOLE)
     shell.follow(CI)
     notice = decode_script(WHOLE.replace("fix:", "fixx:", 1).encode(), "ci/fix.yaml")
-    assert f"no task is\ncalled {notice.tasks[0]}" in CI
+    assert f"script ci/fix.yaml: no task is called {notice.tasks[0]}" in prose(CI)
 
 
 def _properties(schema: Mapping[str, object]) -> Mapping[str, object]:

@@ -65,6 +65,11 @@ def section(text: str, heading: str) -> str:
     return text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
+def prose(text: str) -> str:
+    """Return a text as it is read, however its lines are broken."""
+    return " ".join(text.split())
+
+
 def rows(text: str) -> list[list[str]]:
     """Return the cells of the rows that begin with something in backticks."""
     lines = [line for line in text.splitlines() if line.startswith("| `")]
