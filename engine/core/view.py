@@ -213,7 +213,10 @@ class RunView:
                 assert_never(event)
 
     def _queue(self, at_ms: int, name: TaskId) -> None:
-        old = self.tasks.get(name, TaskView(name))
+        old = self.tasks.get(name)
+        if old is None:
+            self.tasks[name] = TaskView(name, queued_at_ms=at_ms)
+            return
         self.tasks[name] = TaskView(
             name,
             attempt=old.attempt,
