@@ -154,17 +154,11 @@ class RunFolder:
 
     def result_file(self, task: TaskId) -> Path:
         """Return where the newest result of `task` lies."""
-        return self.results / f"{task}.json"
+        return self.results / result_name(AttemptId(task, 0))
 
     def attempt_result_file(self, attempt: AttemptId) -> Path:
-        """Return where the result of one attempt lies; a task's id has no dot in it.
-
-        That of a task which never started (attempt 0) lies where the newest one does: it says
-        nothing that is worth keeping once the task has been tried.
-        """
-        if not attempt.number:
-            return self.result_file(attempt.task)
-        return self.results / f"{attempt.task}.{attempt.number}.json"
+        """Return where the result of one attempt lies."""
+        return self.results / result_name(attempt)
 
     def transcript_file(self, attempt: AttemptId) -> Path:
         """Return where the conversation of one attempt lies."""
@@ -241,6 +235,17 @@ class RunFolder:
         if hashlib.sha256(data).hexdigest() != digest:
             raise CorruptionError(f"{path} is not what the event log announced")
         return data
+
+
+def result_name(attempt: AttemptId) -> str:
+    """Return what the file with the result of `attempt` is called; a task's id has no dot in it.
+
+    That of a task which never started (attempt 0) lies where the newest one does: it says nothing
+    that is worth keeping once the task has been tried.
+    """
+    if not attempt.number:
+        return f"{attempt.task}.json"
+    return f"{attempt.task}.{attempt.number}.json"
 
 
 def runs_dir(common_dir: Path) -> Path:
