@@ -26,5 +26,6 @@ async def settle(
     """
     stored = await trio.to_thread.run_sync(read_run, folder)
     written = await record_evidence(context, repository, stored)
-    summary = await summarize(context, repository, stored)
+    shown = await trio.to_thread.run_sync(context.cache.read, folder)
+    summary = await summarize(context, repository, shown)
     return with_notices(summary, [*notices, *written.get("notices", ())])

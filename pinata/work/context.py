@@ -1,7 +1,7 @@
 """What a tool call works with: the caller's surroundings, handed in and never looked up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agents.traffic import Traffic
@@ -10,6 +10,7 @@ from engine.core.limiter import Limiter
 from engine.system.clock import Clock
 from pinata.work.observer import Observer
 from pinata.work.runtime import Runtime
+from pinata.work.shown import RunCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Context:
         holder: who we are, for the message that others get while we hold a lock.
         project_trust: what the caller says about trusting the project; None asks Pi's decisions.
         traffic: the way to models, and how much they bear; shared by all runs of this process.
+        cache: what this process remembers of runs that it showed.
         runtime: the runs of a process that owns several and outlives calls; None in others.
     """
 
@@ -36,11 +38,12 @@ class Context:
     project_trust: bool | None
     traffic: Traffic
     observer: Observer
+    cache: RunCache = field(default_factory=RunCache)
     runtime: Runtime | None = None
 
     def within(self, runtime: Runtime) -> "Context":
         """Return the same surroundings in a process that owns runs beside each other."""
-        return replace(self, runtime=runtime, traffic=runtime.traffic)
+        return replace(self, runtime=runtime, traffic=runtime.traffic, cache=runtime.cache)
 
     @property
     def agent_dir(self) -> Path | None:

@@ -12,6 +12,7 @@ from engine.core.ids import RunId
 from engine.system.nursery import open_flat_nursery
 from pinata.work.observer import Observer, Silence
 from pinata.work.owned_run import OwnedRun, Work
+from pinata.work.shown import RunCache
 
 Announce = Callable[[OwnedRun], Awaitable[None]]
 _log = logging.getLogger(f"pinata.{__name__}")
@@ -22,11 +23,13 @@ class Runtime:
 
     Attributes:
         traffic: shared by the agents of all runs.
+        cache: what this process remembers of runs that it showed.
     """
 
     def __init__(self, nursery: trio.Nursery, traffic: Traffic, announce: Announce) -> None:
         """Begin without a run; `open_runtime` says what the arguments are."""
         self.traffic = traffic
+        self.cache = RunCache()
         self._nursery = nursery
         self._announce = announce
         self._under_way: list[OwnedRun] = []

@@ -4,38 +4,37 @@ from typing import Any
 
 from engine.core.fingerprint import change_entry
 from engine.core.ids import AttemptId
-from engine.core.outcome import Status
 from engine.core.spec import Kind, TaskSpec
-from pinata.work.history import StoredRun
 from pinata.work.receipt import proof_answer
 from pinata.work.result import Artifact, SavedResult, SteerRecord, changes_of
-from pinata.work.summary import task_summary
+from pinata.work.shown import ShownRun
+from pinata.work.summary import TaskFacts, task_summary
 
 
-def saved_answer(stored: StoredRun, task: TaskSpec) -> dict[str, Any]:
+def saved_answer(shown: ShownRun, task: TaskSpec) -> dict[str, Any]:
     """Return all that is kept of a task's newest attempt; blocks.
 
     Without one that is only its status, and a message that says why there is none.
     """
-    fact, view = stored.facts[task.id], stored.view.tasks.get(task.id)
-    run = {"run": stored.folder.run}
-    result = stored.results.get(task.id)
+    fact, view = shown.facts[task.id], shown.view.tasks.get(task.id)
+    run = {"run": shown.folder.run}
+    result = shown.results.get(task.id)
     if result is None or view is None:
-        return {**run, "id": task.id, "status": fact.status.value, "message": _nothing(fact.status)}
-    summary = task_summary(task, fact, stored.results)
+        return {**run, "id": task.id, "status": fact.status.value, "message": _nothing(fact)}
+    summary = task_summary(task, fact, shown.results)
     return {
         **run,
         **_unshortened(summary, result),
         **_ended(result),
-        **_setup(stored, task, result),
+        **_setup(shown, task, result),
         "digest": view.digest,
     }
 
 
-def _nothing(status: Status) -> str:
-    if status.is_final:
-        return "no result of this task was saved"
-    return "there is no saved result before the task settles"
+def _nothing(fact: TaskFacts) -> str:
+    if not fact.status.is_final:
+        return "there is no saved result before the task settles"
+    return "there is no saved result of this task" + (f": {fact.reason}" if fact.reason else "")
 
 
 def _unshortened(summary: dict[str, Any], result: SavedResult) -> dict[str, Any]:
@@ -82,13 +81,13 @@ def _steer(steer: SteerRecord) -> dict[str, str]:
     return {"as": way, "sender": steer.sender.value, "message": steer.text}
 
 
-def _setup(stored: StoredRun, task: TaskSpec, result: SavedResult) -> dict[str, Any]:
+def _setup(shown: ShownRun, task: TaskSpec, result: SavedResult) -> dict[str, Any]:
     """Return how a writer's worktree was made ready, with its output if this attempt did it."""
     if task.kind is not Kind.WRITER or not result.attempt:
         return {}
-    decided = stored.record.setup
+    decided = shown.record.setup
     out = {"source": decided.source.value, "command": decided.command, "reason": decided.reason}
-    logs = stored.folder.setup_dir(AttemptId(task.id, result.attempt))
+    logs = shown.folder.setup_dir(AttemptId(task.id, result.attempt))
     if logs.is_dir():
         out["logs"] = str(logs)
     return {"setup": {key: value for key, value in out.items() if value is not None}}

@@ -10,9 +10,9 @@ from engine.core.events import Sender
 from engine.core.ids import TaskId
 from engine.core.outcome import Status
 from engine.store import RunFolder
-from pinata.work.history import read_run
 from pinata.work.result import SteerRecord
 from pinata.work.saved_answer import saved_answer
+from pinata.work.shown import RunCache
 from pinata.work.summary import BRIEF_BYTES, TaskFacts
 from tests.support.projects import (
     FAIL,
@@ -94,37 +94,37 @@ async def test_brief_is_whole_and_a_message_that_was_read_is_there(project: Proj
 
 async def test_messages_are_told_with_their_sender_and_their_way(project: Project) -> None:
     answer = await project.run([scout("look")], {"look": [reports()]})
-    stored = read_run(RunFolder(Path(answer["dir"])))
+    shown = RunCache().read(RunFolder(Path(answer["dir"])))
     task = TaskId("look")
-    before = stored.results[task]
+    before = shown.results[task]
     steers = (
         SteerRecord("why", Sender.USER),
         SteerRecord("and then", Sender.PARENT, follow_up=True),
     )
-    stored.results[task] = replace(before, steers=steers)
-    assert saved_answer(stored, stored.spec.task(task))["steers"] == [
+    told = replace(shown, results={task: replace(before, steers=steers)})
+    assert saved_answer(told, shown.spec.task(task))["steers"] == [
         {"as": "steer", "sender": "user", "message": "why"},
         {"as": "followUp", "sender": "parent", "message": "and then"},
     ]
 
 
 @pytest.mark.parametrize(
-    ("status", "message"),
+    ("status", "reason", "message"),
     [
-        (Status.RUNNING, "there is no saved result before the task settles"),
-        (Status.UNCERTAIN, "no result of this task was saved"),
+        (Status.RUNNING, None, "there is no saved result before the task settles"),
+        (Status.UNCERTAIN, "x is lost", "there is no saved result of this task: x is lost"),
+        (Status.CANCELLED, None, "there is no saved result of this task"),
     ],
-    ids=["running", "lost"],
+    ids=["running", "lost", "cancelled"],
 )
 async def test_where_there_is_no_result_the_answer_says_so(
-    project: Project, status: Status, message: str
+    project: Project, status: Status, reason: str | None, message: str
 ) -> None:
     answer = await project.run([scout("look")], {"look": [reports()]})
-    stored = read_run(RunFolder(Path(answer["dir"])))
+    shown = RunCache().read(RunFolder(Path(answer["dir"])))
     task = TaskId("look")
-    stored.facts[task] = TaskFacts(status, None)
-    del stored.results[task]
-    assert saved_answer(stored, stored.spec.task(task)) == {
+    without = replace(shown, facts={task: TaskFacts(status, reason)}, results={})
+    assert saved_answer(without, shown.spec.task(task)) == {
         "run": answer["run"],
         "id": "look",
         "status": status.value,
