@@ -77,5 +77,5 @@ async def test_task_too_long_to_show_is_marked_and_its_whole_result_is_there(
 
 async def test_unknown_task_is_refused_naming_those_there_are(project: Project) -> None:
     await project.run([scout("look")], {"look": [reports()]})
-    with pytest.raises(UsageError, match="'nobody' is not a task of this run; it has look"):
+    with pytest.raises(UsageError, match='"nobody" is not a task of this run; it has look'):
         await project.call("pinata_status", {"task": "nobody"})
