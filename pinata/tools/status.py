@@ -10,16 +10,18 @@ from agents.transcript import excerpt, read_transcript
 from engine.core.errors import UsageError
 from engine.core.ids import TaskId
 from engine.core.outcome import Status
+from engine.core.quote import name_list
 from engine.records.fields import NotNull
 from engine.records.request import Request
 from engine.system.locks import read_live_holder
 from pinata.tools.registry import RUN_PREFIX_RULE, Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context
-from pinata.work.history import StoredRun, find_run, list_handoffs, read_run
+from pinata.work.history import list_handoffs
 from pinata.work.places import Places
 from pinata.work.receipt import ReceiptFolder, answer as receipt_answer
 from pinata.work.review import evidence_digest, missing_approval
 from pinata.work.saved_answer import saved_answer
+from pinata.work.shown import RunCache, ShownRun
 from pinata.work.summary import PAGE_TASKS, page, status_counts, totals
 from pinata.work.unknown_task import UnknownTaskError
 from worktrees.discovery import discover
@@ -58,7 +60,7 @@ async def status(context: Context, request: StatusRequest) -> Answer:
     _check_status(request)
     repository = await discover(context.cwd, context.environment)
     places = Places.of(repository, context.environment)
-    found = await trio.to_thread.run_sync(_read, places, request)
+    found = await trio.to_thread.run_sync(_read, context.cache, places, request)
     if found is None:
         return {"taskCount": 0, "counts": {}, "tasks": [], "message": "there are no runs yet"}
     if request.task is not None:
@@ -77,15 +79,15 @@ def _check_status(request: StatusRequest) -> None:
         raise UsageError(f"{field}: pages are of whole runs: leave it out, or leave task out")
 
 
-def _read(places: Places, request: StatusRequest) -> StoredRun | None:
-    folder = find_run(places.common, request.run)
-    return None if folder is None else read_run(folder)
+def _read(cache: RunCache, places: Places, request: StatusRequest) -> ShownRun | None:
+    folder = cache.find(places.common, request.run)
+    return None if folder is None else cache.read(folder)
 
 
 async def summarize(
     context: Context,
     repository: Repository,
-    stored: StoredRun,
+    shown: ShownRun,
     *,
     offset: int = 0,
     limit: int = PAGE_TASKS,
@@ -93,78 +95,95 @@ async def summarize(
     """Return the summary of a run with one page of its tasks; nothing is written."""
     places = Places.of(repository, context.environment)
     out = await trio.to_thread.run_sync(
-        lambda: _summary(context, places, stored, offset=offset, limit=limit)
+        lambda: _summary(context, places, shown, offset=offset, limit=limit)
     )
     receipt = await trio.to_thread.run_sync(
-        ReceiptFolder(stored.folder.integration / "receipts").latest
+        ReceiptFolder(shown.folder.integration / "receipts").latest
     )
     if receipt is not None:
         from pinata.work.freshness import freshness  # noqa: PLC0415 - loads libgit2 when it is needed
 
-        fresh = await freshness(Path(stored.record.root), context.environment, receipt)
+        fresh = await freshness(Path(shown.record.root), context.environment, receipt)
         out["verification"] = {**receipt_answer(receipt), "freshness": fresh}
-    ref = evidence_ref(stored.folder.run)
-    if stored.spec.has_writers and (evidence := await read_ref(repository, ref)) is not None:
+    ref = evidence_ref(shown.folder.run)
+    if shown.spec.has_writers and (evidence := await read_ref(repository, ref)) is not None:
         out["evidence"] = {"ref": ref, "id": evidence}
-    if handoffs := await trio.to_thread.run_sync(_handoffs, stored):
+    if handoffs := await trio.to_thread.run_sync(_handoffs, shown):
         out["handoffs"] = handoffs
     return out
 
 
-def _handoffs(stored: StoredRun) -> list[dict[str, str]]:
-    approved = missing_approval(stored.spec, stored.results) is None
-    current = evidence_digest(stored.spec, stored.results) if approved else None
-    return list_handoffs(stored.folder, current)
+def _handoffs(shown: ShownRun) -> list[dict[str, str]]:
+    if not shown.folder.handoffs.is_dir():
+        return []  # whether the change is approved takes every result of writers and reviewers
+    approved = missing_approval(shown.spec, shown.results) is None
+    current = evidence_digest(shown.spec, shown.results) if approved else None
+    return list_handoffs(shown.folder, current)
 
 
 def _summary(
-    context: Context, places: Places, stored: StoredRun, *, offset: int, limit: int
+    context: Context, places: Places, shown: ShownRun, *, offset: int, limit: int
 ) -> Answer:
-    tasks, next_offset = page(stored.spec, stored.facts, stored.results, offset=offset, limit=limit)
-    view = stored.view
+    tasks, next_offset = page(shown.spec, shown.facts, shown.results, offset=offset, limit=limit)
+    view = shown.view
     cost, tokens = totals(view.usage)
+    status, reason = _standing(shown)
     end_ms = view.settled_at_ms or context.clock.now_ms()
     out: Answer = {
-        "run": stored.folder.run,
-        "dir": str(stored.folder.path),
-        "status": Status.RUNNING.value if view.settled_at_ms is None else view.status.value,
-        "taskCount": len(stored.spec.tasks),
-        "counts": status_counts(stored.facts),
+        "run": shown.folder.run,
+        "dir": str(shown.folder.path),
+        "status": status.value,
+        "taskCount": len(shown.spec.tasks),
+        "counts": status_counts(shown.facts),
         "tasks": tasks,
         "costUsd": cost,
         "tokens": tokens,
-        "elapsedMs": end_ms - stored.record.started_at_ms - view.rested_ms,
+        "elapsedMs": end_ms - shown.record.started_at_ms - view.rested_ms,
     }
-    if view.reason is not None and view.status is not Status.SUCCEEDED:
-        out["reason"] = view.reason
+    if reason is not None:
+        out["reason"] = reason
     if next_offset is not None:
         out["nextOffset"] = next_offset
-    notices = list(stored.record.notices)
-    if view.settled_at_ms is None and read_live_holder(places.run_lock(stored.folder.run)) is None:
+    notices = list(shown.record.notices)
+    if view.settled_at_ms is None and read_live_holder(places.run_lock(shown.folder.run)) is None:
         notices.append("no live process owns this run: `pinata resume` finishes or closes it")
-        if context.runtime is not None and (why := context.runtime.failure(stored.folder.run)):
+        if context.runtime is not None and (why := context.runtime.failure(shown.folder.run)):
             notices.append(f"it broke off in this session: {why}")
     if notices:
         out["notices"] = notices
     return out
 
 
-def _task_answer(stored: StoredRun, name: str, detail: str) -> Answer:
-    task = next((one for one in stored.spec.tasks if one.id == name), None)
+def _standing(shown: ShownRun) -> tuple[Status, str | None]:
+    """Return how the run stands, and why where it did not succeed."""
+    view = shown.view
+    if view.settled_at_ms is None:
+        return Status.RUNNING, view.reason
+    if view.status is not Status.SUCCEEDED:
+        return view.status, view.reason
+    # Whatever the log says, a task whose result is lost since then did not demonstrably succeed.
+    lost = [task for task, fact in shown.facts.items() if fact.status is not Status.SUCCEEDED]
+    if not lost:
+        return Status.SUCCEEDED, None
+    return Status.FAILED, f"the saved results of {name_list(lost)} are missing or damaged"
+
+
+def _task_answer(shown: ShownRun, name: str, detail: str) -> Answer:
+    task = next((one for one in shown.spec.tasks if one.id == name), None)
     if task is None:
-        raise UnknownTaskError(name, [one.id for one in stored.spec.tasks])
+        raise UnknownTaskError(name, [one.id for one in shown.spec.tasks])
     if detail == "summary":
-        at = stored.spec.tasks.index(task)
-        tasks, _ = page(stored.spec, stored.facts, stored.results, offset=at, limit=1)
-        return {"run": stored.folder.run, **tasks[0]}
+        at = shown.spec.tasks.index(task)
+        tasks, _ = page(shown.spec, shown.facts, shown.results, offset=at, limit=1)
+        return {"run": shown.folder.run, **tasks[0]}
     if detail == "result":
-        return saved_answer(stored, task)
-    return _transcript_answer(stored, task.id)
+        return saved_answer(shown, task)
+    return _transcript_answer(shown, task.id)
 
 
-def _transcript_answer(stored: StoredRun, task: TaskId) -> Answer:
-    folder = stored.folder
-    view = stored.view.tasks.get(task)
+def _transcript_answer(shown: ShownRun, task: TaskId) -> Answer:
+    folder = shown.folder
+    view = shown.view.tasks.get(task)
     out: Answer = {"run": folder.run, "id": task}
     attempt = 0 if view is None else view.attempt
     path = folder.transcripts / f"{task}.{attempt}.jsonl"
