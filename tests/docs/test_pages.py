@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +12,11 @@ from engine.records.job import JobRequest
 from engine.records.task import TaskRequest
 from pinata.faces.arguments import parse
 from tests.support.jobs import accepted
-from tests.support.reader import blocks, page, rows, section
+from tests.support.reader import ROOT, blocks, page, rows, section
 
 JOBS = page("jobs.md")
 COMMANDS = page("commands.md")
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
 
 
 def first_cells(heading: str) -> set[str]:
@@ -77,3 +79,26 @@ def test_every_command_that_is_described_exists() -> None:
     for name, rest in named:
         words = [word for word in rest.split() if not word.startswith("[")]
         assert parse([name, *words]).command == name
+
+
+def anchors(path: Path) -> set[str]:
+    """Return what links to the headings of a page are called."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if "://" in link:
+            continue
+        name, _, heading = link.partition("#")
+        target = path.parent / name if name else path
+        assert target.exists(), link
+        assert not heading or heading in anchors(target), link
+
+
+def test_index_leads_to_every_page() -> None:
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", page("index.md")))
+    assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
