@@ -16,6 +16,7 @@ import filelock
 import trio
 
 from engine.core.errors import ExternalError, HeldElsewhereError
+from engine.system.holder import HOLDER_LIMIT_BYTES, read_holder
 
 _log = logging.getLogger(f"pinata.{__name__}")
 
@@ -23,7 +24,6 @@ _log = logging.getLogger(f"pinata.{__name__}")
 # The kernel could wake it, but only in a thread that no cancellation could call back.
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.25
-_HOLDER_LIMIT_BYTES = 1024
 
 
 @asynccontextmanager
@@ -41,7 +41,7 @@ async def claim(path: Path, *, what: str, holder: str) -> AsyncIterator[None]:
     """
     lock = _new_lock(path, holder)
     if not await _try_acquire(lock):
-        raise HeldElsewhereError(what, await trio.to_thread.run_sync(_read_holder, path))
+        raise HeldElsewhereError(what, await trio.to_thread.run_sync(read_holder, path))
     try:
         yield
     finally:
@@ -107,34 +107,8 @@ async def _release(lock: filelock.UnixFileLock) -> None:
 
 def _write_holder(holder: str, fd: int) -> None:
     # Overwritten and then cut, so that a reader never finds it empty.
-    text = holder.encode()[:_HOLDER_LIMIT_BYTES]
+    text = holder.encode()[:HOLDER_LIMIT_BYTES]
     # On a full disk the lock is held all the same; others only hear a worse name for the holder.
     with suppress(OSError):
         os.pwrite(fd, text, 0)
         os.ftruncate(fd, len(text))
-
-
-def read_live_holder(path: Path) -> str | None:
-    """Return who holds the lock at `path` now, None when nobody does. Blocks, and locks nothing.
-
-    Source: proc_locks(5).
-    """
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    for line in Path("/proc/locks").read_text("ascii").splitlines():
-        fields = line.split()
-        if fields[1] == "FLOCK" and device in fields:
-            return _read_holder(path)
-    return None
-
-
-def _read_holder(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_HOLDER_LIMIT_BYTES)
-    except OSError:
-        text = b""
-    return text.decode(errors="replace").strip() or "another process"

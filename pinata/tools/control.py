@@ -10,7 +10,7 @@ from engine.core.ids import TaskId
 from engine.records.fields import NotNull
 from engine.records.request import Request
 from engine.store import RunFolder
-from engine.system.locks import read_live_holder
+from engine.system.holder import read_live_holder
 from pinata.tools.registry import Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context
 from pinata.work.history import StoredRun, read_run

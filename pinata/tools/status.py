@@ -13,7 +13,7 @@ from engine.core.outcome import Status
 from engine.core.quote import name_list
 from engine.records.fields import NotNull
 from engine.records.request import Request
-from engine.system.locks import read_live_holder
+from engine.system.holder import read_live_holder
 from pinata.tools.registry import RUN_PREFIX_RULE, Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context
 from pinata.work.history import list_handoffs

@@ -11,8 +11,8 @@ import trio
 import trio.testing
 
 from engine.core.errors import ExternalError, HeldElsewhereError
-from engine.system import locks
-from engine.system.locks import claim, hold, read_live_holder
+from engine.system.holder import read_holder, read_live_holder
+from engine.system.locks import claim, hold
 from tests.support.guard import blocking_allowed
 from tests.support.programs import Beacon, python
 
@@ -113,7 +113,7 @@ async def test_a_holder_that_wrote_nothing_is_another_process(tmp_path: Path) ->
         with pytest.raises(HeldElsewhereError, match="held by another process"):
             async with claim(tmp_path / "lock", what="it", holder="me"):
                 pass
-    assert locks._read_holder(tmp_path / "none") == "another process"
+    assert read_holder(tmp_path / "none") == "another process"
 
 
 async def test_a_lock_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
