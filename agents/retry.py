@@ -7,9 +7,11 @@ doubles with every failure in a row, so that many agents do not come back at the
 
 from collections.abc import Callable
 from math import isfinite
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from agents.models.port import Trouble
+if TYPE_CHECKING:
+    # A name in a signature: whoever only shares the way to models need not load what they say.
+    from agents.models.port import Trouble
 
 # By then a task's deadline is over, unless a provider lets itself be asked every second.
 THROTTLED_TRIES = 1_000
@@ -51,7 +53,7 @@ class Patience:
         """How many answers broke off in this turn."""
         return self._disconnected
 
-    def allows(self, trouble: Trouble) -> bool:
+    def allows(self, trouble: "Trouble") -> bool:
         """Count a failure and return whether the request may be made again."""
         if trouble.is_throttling:
             self._throttled += 1
