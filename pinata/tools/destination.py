@@ -40,9 +40,10 @@ _INTEGRATE = Tool(
     name="pinata_integrate",
     description=(
         "Apply the approved change of a run to the checkout it was started from and run its "
-        "`integratedChecks` there. Refuses before it writes anything when a task did not succeed, "
-        "a review is missing or stale, or an affected file changed since the run began. Never "
-        "stages or commits. `status` is verified, applied_unverified (there are no checks) or "
+        "`integratedChecks` there; pinata_changes shows it beforehand. Refuses before it writes "
+        "anything when a task did not succeed, a review is missing or stale, or an affected file "
+        "changed since the run began. Never stages or commits. `status` is verified, "
+        "applied_unverified (there are no checks) or "
         "verification_failed: then look at `checks`, and mend the checkout or call "
         "pinata_rollback. An interrupted integration is completed by calling again."
     ),
