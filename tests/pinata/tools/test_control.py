@@ -1,6 +1,7 @@
 """Runs in the background, and reaching into them: messages to agents, and the end."""
 
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from engine.core.errors import ConflictError, UsageError
 from engine.core.events import CancelRequested, Event, SteerDelivered
 from engine.core.ids import AttemptId, RunId, TaskId
 from engine.logreader import replay
+from engine.records.run import RunRecordV1, encode_run as encode_record
 from engine.store import RunFolder
+from pinata.work.observer import OpenedRun
 from pinata.work.owned_run import OwnedRun
 from tests.support.programs import Beacon, open_beacon
 from tests.support.projects import (
@@ -258,6 +262,56 @@ async def test_leaving_cancels_what_goes_on_with_a_reason_and_leaves_nothing_run
     shown = await stage.project.call("pinata_status", {"run": run})
     assert shown["status"] == "cancelled"
     assert [task["reason"] for task in shown["tasks"]] == [LEAVING, LEAVING]
+
+
+@pytest.mark.slow
+async def test_leaving_while_a_run_is_still_being_made_leaves_nothing_of_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, refs = stage.project, stage.project.refs()
+    # The last step of making a run: its record is durable when the thread comes back.
+    making, go_on = threading.Event(), threading.Event()
+
+    def encode_run(record: RunRecordV1) -> bytes:
+        making.set()
+        go_on.wait()
+        return encode_record(record)
+
+    monkeypatch.setattr("pinata.work.creation.encode_run", encode_run)
+    refusals: list[str] = []
+
+    async def run() -> None:
+        job = project.job(PAIR, stage.script)
+        refusals.append(await refusal(project, "pinata_run", **job))
+
+    async with trio.open_nursery() as nursery, project.owning() as runtime:
+        nursery.start_soon(run)
+        await trio.to_thread.run_sync(making.wait)
+        nursery.start_soon(runtime.close, LEAVING)
+        await trio.testing.wait_all_tasks_blocked()
+        go_on.set()
+    assert refusals == [f"cancelled before anything began: {LEAVING}"]
+    assert project.runs == []
+    assert project.refs() == refs
+
+
+@pytest.mark.slow
+async def test_run_whose_creation_is_given_up_at_its_last_moment_is_closed_in_order(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = stage.project
+    async with project.owning() as runtime:
+        kept = OwnedRun.run_opened
+
+        def run_opened(self: OwnedRun, run: OpenedRun) -> None:
+            kept(self, run)
+            self.request_cancel("at once")
+
+        monkeypatch.setattr(OwnedRun, "run_opened", run_opened)
+        answer = await project.run(PAIR, stage.script)
+        assert runtime.find(answer["run"]) is None
+    assert answer["status"] == "cancelled"
+    assert [task["reason"] for task in answer["tasks"]] == 2 * ["at once"]
 
 
 @pytest.mark.slow
