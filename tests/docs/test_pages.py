@@ -16,7 +16,7 @@ from tests.support.reader import ROOT, blocks, page, rows, section
 
 JOBS = page("jobs.md")
 COMMANDS = page("commands.md")
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
 
 
 def first_cells(heading: str) -> set[str]:
@@ -59,7 +59,7 @@ def test_every_final_status_is_described() -> None:
 
 
 def test_every_command_that_is_described_exists() -> None:
-    named = re.findall(r"^\| `pinata ([a-z]+)([^`]*)`", COMMANDS, re.MULTILINE)
+    named = re.findall(r"^\| \[`pinata ([a-z]+)([^`]*)`", COMMANDS, re.MULTILINE)
     assert {name for name, _ in named} == {
         "run",
         "runs",
@@ -75,6 +75,7 @@ def test_every_command_that_is_described_exists() -> None:
         "repair",
         "doctor",
         "tools",
+        "mcp",
     }
     for name, rest in named:
         words = [word for word in rest.split() if not word.startswith("[")]
