@@ -9,11 +9,23 @@ from pathlib import Path
 import trio
 
 import pinata
-from benchmarks import agents, apply, git, lag, machine, process, repository, scheduler, start
+from benchmarks import (
+    agents,
+    apply,
+    git,
+    lag,
+    machine,
+    process,
+    repository,
+    scheduler,
+    start,
+    status,
+)
 from benchmarks.figure import Figure
 
 _MODULES = {
     "start": start,
+    "status": status,
     "scheduler": scheduler,
     "machine": machine,
     "process": process,
