@@ -40,6 +40,23 @@ async def test_whoever_waits_is_woken_without_a_letter() -> None:
     assert taken == [[]]
 
 
+async def test_cancel_that_is_to_be_recorded_returns_once_it_was_dealt_with() -> None:
+    inbox, returned = Inbox(), list[bool]()
+
+    async def cancel() -> None:
+        await inbox.record_cancel("enough", A1.task)
+        returned.append(True)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel)
+        (letter,) = await inbox.wait_letters()
+        await wait_all_tasks_blocked()
+        assert (letter.event, returned) == (CancelRequested("enough", A1.task), [])
+        assert letter.recorded is not None
+        letter.recorded.set()
+    assert returned == [True]
+
+
 async def test_an_inbox_that_is_closed_keeps_nobody_waiting() -> None:
     inbox = Inbox()
     before, after = trio.Event(), trio.Event()
