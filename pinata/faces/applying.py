@@ -72,8 +72,10 @@ async def _integrate(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _rollback(given: Namespace, environment: Mapping[str, str]) -> int:
+    if not given.confirm:
+        raise UsageError("--confirm is missing: add it, since files will be changed")
     context = app.build_context(environment, here(), Silence())
-    arguments: dict[str, Any] = {"run": given.run} | ({"confirm": True} if given.confirm else {})
+    arguments = {"run": given.run, "confirm": True}
     call = partial(app.call_tool, context, "pinata_rollback", arguments)
     answer = await interruptible(Progress(as_json=False), call)
     show(given, answer, text.rollback_lines)

@@ -88,9 +88,10 @@ def _add_reading(commands: _Commands) -> None:
     status = _command(commands, "status", "tell how a run stands")
     _about_run(status, latest=True)
     status.add_argument("task", nargs="?", help="one task of it")
-    status.add_argument("--detail", choices=("summary", "result", "transcript"))
-    status.add_argument("--offset", type=int, help="the first task to show")
-    status.add_argument("--limit", type=int, help="the most tasks to show, 1 to 64")
+    details = ("summary", "result", "transcript")
+    status.add_argument("--detail", choices=details, help="what to tell of the task")
+    status.add_argument("--offset", type=int, metavar="N", help="the first task to show, from 0")
+    status.add_argument("--limit", type=int, metavar="N", help="the most tasks to show, 1 to 64")
 
     transcript = _command(commands, "transcript", "print an agent's whole conversation")
     _about_run(transcript)
