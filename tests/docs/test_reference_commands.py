@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pinata.faces import cli
 from pinata.faces.arguments import parse
+from tests.support.projects import Project
 from tests.support.reference import FOLDER, Page
 from tests.support.screens import APPROVED, ORDER, REJECTED, Screen, Stage
 
@@ -59,6 +61,25 @@ def test_configuration_of_a_client_starts_the_server() -> None:
     assert server.pop("command") == "pinata"
     assert parse(server.pop("args")).command == "mcp"
     assert server == {}
+
+
+@pytest.mark.slow
+def test_unknown_run_ends_with_2_wherever_a_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = Project.create(tmp_path)
+    monkeypatch.chdir(project.repo.root)
+    more = {
+        "repair": ["fix", "--feedback", "Mend it."],
+        "transcript": ["fix"],
+        "rollback": ["--confirm"],
+    }
+    about_runs = [name for name, page in PAGES.items() if "| `run` |" in page.text]
+    assert len(about_runs) == 9
+    for name in about_runs:
+        assert "2" in [row.name for row in PAGES[name].rows("Exit codes")]
+        assert cli.main([name, "zz", *more.get(name, [])], project.env) == 2
+        assert "no stored run's id starts like this" in capfd.readouterr().err
 
 
 @pytest.mark.slow

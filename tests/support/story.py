@@ -9,6 +9,7 @@ import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -172,6 +173,7 @@ async def _begin(story: Story) -> None:
     await story.refuse("pinata_run", tasks=[task | {"agent": "nobody"}])
     model = {"provider": "anthropic", "id": "claude", "thinking": "off"}
     await story.refuse("pinata_run", tasks=[task | {"model": model}])
+    await story.refuse("pinata_run", tasks=[task | {"backend": "process"}])
     await story.refuse("pinata_run", tasks=[task], survive=True)
     await story.refuse("pinata_run", tasks=[task], background=True)
     story.runs["1f0c"] = (await story.show("pinata_run", _SUMMARY))["run"]
@@ -244,6 +246,8 @@ async def _go_on_in_the_background(story: Story, beacon: Beacon) -> None:
             background=True,
         )
         story.runs["77e1"] = run = begun["run"]
+        outliving: dict[str, Any] = {"background": True, "survive": True}
+        await story.refuse("pinata_run", tasks=[scout("look")], **outliving)
         assert await beacon.line() == "at work"
         await story.show("pinata_steer")
         later = {"run": run, "task": "slow", "message": "Say why.", "as": "followUp"}
