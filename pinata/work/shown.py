@@ -117,9 +117,9 @@ class RunCache:
         data = folder.read_result(attempt, digest)
         result = decode_result(data, str(folder.attempt_result_file(attempt)))
         with self._lock:
-            if key not in self._results:
-                self._results[key] = len(data), result
-                self._room_bytes -= len(data)
+            # Another thread may have been as quick.
+            self._room_bytes += self._results.pop(key, (0, result))[0] - len(data)
+            self._results[key] = len(data), result
             while self._room_bytes < 0:
                 _, (freed, _) = self._results.popitem(last=False)
                 self._room_bytes += freed
@@ -155,7 +155,7 @@ class _Followed:
         self._log = LogReader(folder.events_file, folder.run)
         self._view = RunView()
         self._record: tuple[tuple[_Mark, _Mark], RunRecordV1, RunSpec] | None = None
-        self._intact: dict[AttemptId, tuple[str, _Mark]] = {}
+        self._intact: dict[AttemptId, tuple[str, _Mark | None]] = {}
 
     def read_record(self) -> tuple[RunRecordV1, RunSpec]:
         # The folder's own mark tells of files beside the record that say what it is worth.
@@ -199,8 +199,7 @@ class _Followed:
             mark = None if file is None else _mark_of(file.stat(follow_symlinks=False))
             if mark is None or self._intact.get(attempt) != (digest, mark):
                 self._folder.read_result(attempt, digest)
-                if mark is not None:
-                    self._intact[attempt] = digest, mark
+                self._intact[attempt] = digest, mark
         except CorruptionError as error:
             says = str(error)
         except OSError as error:
