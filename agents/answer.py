@@ -7,6 +7,7 @@ from typing import assert_never
 from agents.models.arguments import MAX_CALLS
 from agents.models.characters import whole_characters
 from agents.models.port import (
+    UNENDED,
     AnswerEnded,
     AnswerFailed,
     AnswerPiece,
@@ -17,14 +18,12 @@ from agents.models.port import (
     Thought,
     ThoughtEnded,
     ToolCall,
-    Trouble,
 )
 from agents.tidy import TextCollector, tidy_call
 from engine.core.events import TextDelta, ThinkingDelta, Trace
 from engine.core.ids import AttemptId
 
 MAX_ERROR_CHARS = 2_000
-_UNENDED = AnswerFailed(Trouble.DISCONNECT, "the answer stopped without an end")
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class AnswerCollector:
     attempt: AttemptId
     note: Callable[[Trace], None]
     taken: set[str]
-    end: AnswerEnded | AnswerFailed = _UNENDED
+    end: AnswerEnded | AnswerFailed = UNENDED
     _text: TextCollector = field(default_factory=TextCollector)
     _thinking: TextCollector = field(default_factory=TextCollector)
     _thoughts: list[Thought] = field(default_factory=list)

@@ -15,6 +15,8 @@ from agents.models.arguments import (
     read_call,
 )
 from agents.models.port import (
+    AnswerEnded,
+    AnswerFailed,
     AnswerPiece,
     CallReady,
     StopReason,
@@ -22,8 +24,10 @@ from agents.models.port import (
     ThinkingPiece,
     ThoughtEnded,
     ToolCall,
+    Trouble,
     Usage,
 )
+from agents.models.wire import ReportedError, ShapeError
 
 _REASONS = {
     "end_turn": StopReason.STOP,
@@ -33,27 +37,9 @@ _REASONS = {
     "max_tokens": StopReason.LENGTH,
     "model_context_window_exceeded": StopReason.LENGTH,
 }
-REFUSAL = "refusal"
+_REFUSAL = "refusal"
 # What a block brings with itself, and what its deltas add: the kind, and the key that holds it.
 _CONTENT = {"text": "text", "thinking": "thinking", "redacted_thinking": "data"}
-
-
-class ReportedError(Exception):
-    """The provider breaks the answer off, in its own words.
-
-    Attributes:
-        code: its word for the kind of trouble.
-        message: what it says to people.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        self.code = code
-        self.message = message
-        super().__init__(message)
-
-
-class ShapeError(Exception):
-    """An event does not have the shape that the API promises; the text says which."""
 
 
 @dataclass(slots=True)
@@ -93,18 +79,10 @@ class AnswerReader:
         return self._is_complete
 
     @property
-    def is_refused(self) -> bool:
-        """Whether the model declined to go on."""
-        return self._reason == REFUSAL
-
-    @property
-    def stop_reason(self) -> StopReason:
-        """Why the answer ended."""
-        return _REASONS.get(self._reason or "", StopReason.STOP)
-
-    @property
-    def usage(self) -> Usage:
+    def usage(self) -> Usage | None:
         """What was counted so far; the provider leaves what its cache did out of the input."""
+        if not self._counts:
+            return None
         read = self._counts.get("cache_read_input_tokens", 0)
         write = self._counts.get("cache_creation_input_tokens", 0)
         return Usage(
@@ -122,6 +100,8 @@ class AnswerReader:
             ShapeError: it is no event of this API.
         """
         match _text(event, "type"):
+            case _ if self._is_complete:
+                pass
             case "message_start":
                 self._count(_member(_member(event, "message"), "usage"))
             case "content_block_start":
@@ -141,7 +121,18 @@ class AnswerReader:
                 error = _member(event, "error")
                 raise ReportedError(_text(error, "type"), _text(error, "message"))
             case "":
-                raise ShapeError("an event without a type")
+                raise ShapeError("an event has no type")
+
+    def end(self) -> Iterator[AnswerPiece]:
+        """Yield the end of an answer that is complete."""
+        if self._reason == _REFUSAL:
+            yield AnswerFailed(Trouble.OTHER, "the model refused to answer")
+        else:
+            yield AnswerEnded(self._stop_reason)
+
+    @property
+    def _stop_reason(self) -> StopReason:
+        return _REASONS.get(self._reason or "", StopReason.STOP)
 
     def _begin(self, index: object, block: object) -> Iterator[AnswerPiece]:
         kind = _text(block, "type")
@@ -158,7 +149,7 @@ class AnswerReader:
     def _add(self, index: object, delta: object) -> Iterator[AnswerPiece]:
         opened = self._open.get(_hashable(index))
         if opened is None:
-            raise ShapeError("a piece of a block that was not begun")
+            raise ShapeError("a piece belongs to a block that was not begun")
         match _text(delta, "type"):
             case "text_delta":
                 yield from _said("text", _text(delta, "text"))
@@ -195,7 +186,7 @@ class AnswerReader:
         for index in tuple(self._open):
             yield from self._end(index)
         calls, self._held = self._held, []
-        if calls and calls[-1].fault is not None and self.stop_reason is StopReason.LENGTH:
+        if calls and calls[-1].fault is not None and self._stop_reason is StopReason.LENGTH:
             calls[-1] = replace(calls[-1], fault=CUT_ARGUMENTS)
         yield from map(CallReady, calls)
 
@@ -230,5 +221,5 @@ def _text(value: object, name: str) -> str:
 
 def _hashable(index: object) -> object:
     if not isinstance(index, int | str):
-        raise ShapeError("a block without a number")
+        raise ShapeError("a block has no number")
     return index

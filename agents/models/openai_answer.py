@@ -6,7 +6,7 @@ with it are known to do otherwise.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from agents.models.arguments import (
     CUT_ARGUMENTS,
@@ -29,28 +29,9 @@ from agents.models.port import (
     Trouble,
     Usage,
 )
-from agents.models.price import Pricer
-from agents.models.wire import WireError
+from agents.models.wire import ReportedError, ShapeError
 
 _MAX_TOKENS = 10**12
-
-
-class MalformedChunkError(WireError):
-    """A chunk does not have the shape of one; the text says what is wrong with it."""
-
-
-class ReportedError(Exception):
-    """The provider breaks the answer off.
-
-    Attributes:
-        code: its own word for what is wrong; empty when it gives none.
-        message: what it says to people.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        self.code = code
-        self.message = message
-        super().__init__(message)
 
 
 @dataclass(slots=True)
@@ -66,8 +47,7 @@ class _Call:
 class AnswerReader:
     """One answer while its chunks arrive; keeps no more of it than its calls."""
 
-    def __init__(self, price: Pricer) -> None:
-        self._price = price
+    def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._by_index: dict[int, _Call] = {}
@@ -77,20 +57,20 @@ class AnswerReader:
         self._usage: Usage | None = None
 
     @property
-    def is_finished(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the server has said why it stopped; only counts may follow."""
         return self._finish is not None
 
     @property
     def usage(self) -> Usage | None:
-        """What the answer cost; None while the server has not said."""
+        """What was counted; None while nothing was."""
         return self._usage
 
     def read(self, chunk: object) -> Iterator[AnswerPiece]:
         """Yield what a chunk brings.
 
         Raises:
-            MalformedChunkError: it is not a chunk.
+            ShapeError: it is not a chunk.
             ReportedError: it is an error.
         """
         content = _object(chunk, "a chunk")
@@ -107,24 +87,19 @@ class AnswerReader:
         self._finish = finish or self._finish
 
     def end(self) -> Iterator[AnswerPiece]:
-        """Yield what is left when the stream is over, the end of the answer last."""
+        """Yield what is left of a complete answer, its end last."""
         yield from self._end_thought()
-        if self._finish is None:
-            message = "the answer stopped without a finish reason"
-            yield AnswerFailed(Trouble.DISCONNECT, message, self._usage or Usage())
-            return
         if self._finish in ("content_filter", "error"):
             passes = self._finish == "error"
             trouble = Trouble.DISCONNECT if passes else Trouble.OTHER
             message = f"the provider ended the answer: {self._finish}"
-            yield AnswerFailed(trouble, message, self._usage or Usage())
+            yield AnswerFailed(trouble, message)
             return
         is_cut = self._finish == "length"
         for call in self._calls:
             yield CallReady(_tool_call(call, is_cut=is_cut and call is self._calls[-1]))
         reason = StopReason.TOOL_USE if self._calls else StopReason.STOP
-        usage = Usage(cost_usd=None) if self._usage is None else self._usage
-        yield AnswerEnded(StopReason.LENGTH if is_cut else reason, usage)
+        yield AnswerEnded(StopReason.LENGTH if is_cut else reason)
 
     def _read_delta(self, delta: Mapping[str, object]) -> Iterator[AnswerPiece]:
         for name in THOUGHT_FIELDS:
@@ -150,7 +125,7 @@ class AnswerReader:
     def _read_call(self, piece: Mapping[str, object]) -> None:
         index = piece.get("index")
         if index is not None and not isinstance(index, int):
-            raise MalformedChunkError("the index of a tool call is not a number")
+            raise ShapeError("the index of a tool call is not a number")
         function = _object(piece.get("function") or {}, "a function")
         call_id, name = _text(piece.get("id"), "id"), _text(function.get("name"), "name")
         call = self._find(index, call_id, name)
@@ -199,13 +174,12 @@ class AnswerReader:
         details = usage.get("prompt_tokens_details")
         details = details if isinstance(details, Mapping) else {}
         cached = details.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
-        counted = Usage(
+        self._usage = Usage(
             input_tokens=_tokens(usage.get("prompt_tokens")),
             output_tokens=_tokens(usage.get("completion_tokens")),
             cache_read_tokens=_tokens(cached),
             cache_write_tokens=_tokens(details.get("cache_write_tokens")),
         )
-        self._usage = replace(counted, cost_usd=self._price(counted))
 
 
 def _tool_call(call: _Call, *, is_cut: bool) -> ToolCall:
@@ -236,7 +210,7 @@ def _tokens(count: object) -> int:
 
 def _object(value: object, what: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise MalformedChunkError(f"{what} is not an object")
+        raise ShapeError(f"{what} is not an object")
     return value
 
 
@@ -244,7 +218,7 @@ def _list(value: object, what: str) -> list[object]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise MalformedChunkError(f"{what} is not a list")
+        raise ShapeError(f"{what} is not a list")
     return value
 
 
@@ -252,5 +226,5 @@ def _text(value: object, what: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise MalformedChunkError(f"{what} is not a text")
+        raise ShapeError(f"{what} is not a text")
     return value

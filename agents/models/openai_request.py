@@ -24,7 +24,7 @@ THOUGHT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 Body = dict[str, object]
 
 
-def request_body(
+def build_request(
     info: ModelInfo,
     thinking: Thinking,
     system: str,

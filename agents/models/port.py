@@ -195,6 +195,7 @@ class AnswerFailed:
     retry_after_s: float | None = None
 
 
+UNENDED = AnswerFailed(Trouble.DISCONNECT, "the answer stopped without an end")
 AnswerPiece = TextPiece | ThinkingPiece | ThoughtEnded | CallReady | AnswerEnded | AnswerFailed
 
 

@@ -7,17 +7,16 @@ no agent waits for it later.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import assert_never
 
 import trio
 
-from agents.models import anthropic, openai
 from agents.models.catalog import Catalog, ModelInfo, read_catalog
 from agents.models.endpoint import Api, Endpoint
 from agents.models.keys import find_headers, find_key
 from agents.models.port import Model, Usage
 from agents.models.price import Pricer
 from agents.models.pricing import look_up
+from agents.models.stream import StreamedModel, open_client
 from engine.core.spec import Thinking
 from engine.system.clock import Clock
 
@@ -104,20 +103,10 @@ class Routes:
         return self._openers[place]
 
     async def _connect(self, endpoint: Endpoint) -> _Opener:
-        clock = self._clock
-        match endpoint.api:
-            case Api.ANTHROPIC:
-                claude = await self._clients.enter_async_context(anthropic.open_client(endpoint))
-                return lambda info, price, thinking: anthropic.AnthropicModel(
-                    claude, info, thinking, endpoint=endpoint, price=price, clock=clock
-                )
-            case Api.OPENAI:
-                other = await self._clients.enter_async_context(openai.open_client(endpoint))
-                return lambda info, price, thinking: openai.OpenAiModel(
-                    other, info, thinking, endpoint=endpoint, price=price, clock=clock
-                )
-            case _:
-                assert_never(endpoint.api)
+        client = await self._clients.enter_async_context(open_client(endpoint))
+        return lambda info, price, thinking: StreamedModel(
+            client, info, thinking, endpoint=endpoint, price=price, clock=self._clock
+        )
 
 
 @asynccontextmanager

@@ -1,9 +1,14 @@
-"""What passes between us and a provider's library: how much, and how it is brought to its end."""
+"""What passes between us and a provider: how much of it, and what may go wrong. Pure.
 
-from contextlib import suppress
-from typing import Protocol
+* WireError
+  - MalformedError     what came is not read any further
+    + ShapeError         it is no event of this API
+  - DroppedError       the connection failed
+  - ReportedError      the provider says what is wrong, in the middle of an answer
+    + RefusedError       or instead of one
+"""
 
-import trio
+from collections.abc import Mapping
 
 # Without a byte for that long an answer counts as dropped. Reasoning models are silent for minutes.
 IDLE_TIMEOUT_S = 300.0
@@ -11,13 +16,56 @@ IDLE_TIMEOUT_S = 300.0
 MAX_ANSWER_BYTES = 256 << 20
 # A library keeps an event until it is complete, and a call may come with all its arguments in one.
 MAX_EVENT_BYTES = 16 << 20
-_FINISH_TIMEOUT_S = 1.0
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _LONGEST_END = max(map(len, _EVENT_ENDS))
 
 
 class WireError(Exception):
+    """What a request, or the reading of its answer, raises when something outside fails."""
+
+
+class MalformedError(WireError):
     """A server sends what is not read any further; the text says what."""
+
+
+class ShapeError(MalformedError):
+    """An event does not have the shape that its API promises."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+        super().__init__(f"the server does not speak this API: {fault}")
+
+
+class DroppedError(WireError):
+    """A connection could not be made, or broke."""
+
+
+class ReportedError(WireError):
+    """The provider breaks its answer off.
+
+    Attributes:
+        code: its own word for what is wrong; empty when it gives none.
+        words: what it says to people.
+    """
+
+    def __init__(self, code: str, words: str) -> None:
+        self.code = code
+        self.words = words
+        super().__init__(f"{code}: {words}" if code and code not in words else words)
+
+
+class RefusedError(ReportedError):
+    """The provider does not begin to answer.
+
+    Attributes:
+        status: of HTTP.
+        headers: of the refusal; names in any case.
+    """
+
+    def __init__(self, status: int, code: str, words: str, headers: Mapping[str, str]) -> None:
+        self.status = status
+        self.headers = headers
+        super().__init__(code, words)
 
 
 class Meter:
@@ -40,7 +88,7 @@ class Meter:
         """Add a part of the answer.
 
         Raises:
-            WireError: the answer, or the event that is not complete yet, is too large.
+            MalformedError: the answer, or the event that is not complete yet, is too large.
         """
         seen = self._tail + part
         ends = (seen.rfind(end) + len(end) for end in _EVENT_ENDS if end in seen)
@@ -49,33 +97,7 @@ class Meter:
         self._answer_bytes += len(part)
         self._tail = seen[1 - _LONGEST_END :]
         if self._answer_bytes > self._max_answer_bytes:
-            raise WireError(f"the answer is larger than {self._max_answer_bytes:,} bytes")
+            raise MalformedError(f"the answer is larger than {self._max_answer_bytes:,} bytes")
         if self._event_bytes > self._max_event_bytes:
             limit = f"{self._max_event_bytes:,} bytes"
-            raise WireError(f"a line or an event of the answer is larger than {limit}")
-
-
-class LibraryStream(Protocol):
-    """What both libraries call a stream of events."""
-
-    async def __anext__(self) -> object:
-        """Return the next event."""
-        ...
-
-    async def close(self) -> None:
-        """Close its connection."""
-        ...
-
-
-async def finish_stream(stream: LibraryStream) -> None:
-    """Close a stream's connection and bring the stream to its end, cancelled or not.
-
-    The libraries leave the generators of a stream that is dropped half way where they stand, which
-    trio rightly complains about. After the connection they end by themselves, once they are asked.
-    """
-    with trio.move_on_after(_FINISH_TIMEOUT_S, shield=True):
-        with suppress(Exception):  # the answer has been judged; how its connection dies is no news
-            await stream.close()
-        with suppress(Exception):
-            while True:
-                await anext(stream)
+            raise MalformedError(f"a line or an event of the answer is larger than {limit}")

@@ -4,12 +4,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
-import agents.models.anthropic
-import agents.models.openai
-from agents.models.anthropic import AnthropicModel
 from agents.models.catalog import ModelInfo
 from agents.models.endpoint import Api, Endpoint, Secret
-from agents.models.openai import OpenAiModel
 from agents.models.port import (
     AnswerEnded,
     AnswerPiece,
@@ -20,6 +16,7 @@ from agents.models.port import (
     UserMessage,
 )
 from agents.models.price import Price
+from agents.models.stream import StreamedModel, open_client
 from engine.core.spec import Thinking
 from tests.support.clock import FakeClock
 from tests.support.model_server import ModelServer
@@ -46,28 +43,26 @@ def info_of(api: Api, url: str, **changes: object) -> ModelInfo:
     return ModelInfo("loop", "m1", api, url, 32_000, 4_000, **changes)  # type: ignore[arg-type]  # a test's own changes
 
 
-@asynccontextmanager
-async def open_openai_model(
+def open_openai_model(
     server: ModelServer, setting: Setting = Setting()
-) -> AsyncIterator[OpenAiModel]:
+) -> AbstractAsyncContextManager[StreamedModel]:
     """Open a model that asks `server` in OpenAI's dialect."""
-    endpoint = endpoint_of(Api.OPENAI, server.openai_url, setting)
-    info = setting.info or info_of(Api.OPENAI, server.openai_url, reasoning=False)
-    async with agents.models.openai.open_client(endpoint) as client:
-        yield OpenAiModel(
-            client, info, setting.thinking, endpoint=endpoint, price=PRICE.of, clock=FakeClock()
-        )
+    return _open(Api.OPENAI, server.openai_url, setting)
+
+
+def open_anthropic_model(
+    server: ModelServer, setting: Setting = Setting()
+) -> AbstractAsyncContextManager[StreamedModel]:
+    """Open a model that asks `server` in Anthropic's dialect."""
+    return _open(Api.ANTHROPIC, server.anthropic_url, setting)
 
 
 @asynccontextmanager
-async def open_anthropic_model(
-    server: ModelServer, setting: Setting = Setting()
-) -> AsyncIterator[AnthropicModel]:
-    """Open a model that asks `server` in Anthropic's dialect."""
-    endpoint = endpoint_of(Api.ANTHROPIC, server.anthropic_url, setting)
-    info = setting.info or info_of(Api.ANTHROPIC, server.anthropic_url, reasoning=False)
-    async with agents.models.anthropic.open_client(endpoint) as client:
-        yield AnthropicModel(
+async def _open(api: Api, url: str, setting: Setting) -> AsyncIterator[StreamedModel]:
+    endpoint = endpoint_of(api, url, setting)
+    info = setting.info or info_of(api, url, reasoning=False)
+    async with open_client(endpoint) as client:
+        yield StreamedModel(
             client, info, setting.thinking, endpoint=endpoint, price=PRICE.of, clock=FakeClock()
         )
 

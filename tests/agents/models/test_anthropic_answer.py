@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from agents.models.anthropic_answer import AnswerReader, ReportedError, ShapeError
+from agents.models.anthropic_answer import AnswerReader
 from agents.models.arguments import CUT_ARGUMENTS, LONG_ARGUMENTS, MAX_ARGUMENTS_CHARS
 from agents.models.port import (
+    AnswerEnded,
+    AnswerFailed,
     AnswerPiece,
     CallReady,
     StopReason,
@@ -14,8 +16,10 @@ from agents.models.port import (
     ThinkingPiece,
     ThoughtEnded,
     ToolCall,
+    Trouble,
     Usage,
 )
+from agents.models.wire import ReportedError, ShapeError
 
 Event = dict[str, Any]
 
@@ -173,13 +177,19 @@ def test_usage_counts_the_cache_as_input_and_takes_the_newest_numbers() -> None:
 def test_every_reason_to_stop_means_something(word: object, reason: StopReason) -> None:
     _, reader = read(ended(word), {"type": "message_stop"})
     assert reader.is_complete
-    assert reader.stop_reason is reason
+    assert list(reader.end()) == [AnswerEnded(reason)]
 
 
 def test_a_refusal_is_told_apart() -> None:
     _, reader = read(ended("refusal"))
-    assert reader.is_refused
     assert not reader.is_complete
+    failed = AnswerFailed(Trouble.OTHER, "the model refused to answer")
+    assert list(reader.end()) == [failed]
+
+
+def test_what_follows_the_end_adds_nothing() -> None:
+    pieces, _ = read({"type": "message_stop"}, delta(3, "text_delta", text="x"), None)
+    assert pieces == []
 
 
 def test_what_is_unknown_adds_nothing() -> None:
@@ -198,7 +208,7 @@ def test_an_error_of_the_provider_is_reported_in_its_words() -> None:
     event = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(ReportedError) as caught:
         read(event)
-    assert (caught.value.code, caught.value.message) == ("overloaded_error", "Overloaded")
+    assert (caught.value.code, caught.value.words) == ("overloaded_error", "Overloaded")
 
 
 @pytest.mark.parametrize(
@@ -232,4 +242,4 @@ def test_what_is_no_event_of_this_api_is_refused(event: object) -> None:
 def test_missing_and_odd_members_do_no_harm(event: object) -> None:
     pieces, reader = read(event)
     assert pieces == []
-    assert reader.usage == Usage()
+    assert reader.usage is None

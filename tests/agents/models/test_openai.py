@@ -67,8 +67,8 @@ async def test_a_request_shows_the_key_and_nothing_of_the_environment(
 
 @pytest.mark.slow
 async def test_the_library_is_not_loaded_before_a_client_is_opened() -> None:
-    loaded = "{'openai', 'httpx2', 'agents.models.openai_client'} & set(sys.modules)"
-    code = f"import sys, agents.models.openai; print({loaded})"
+    loaded = "{'openai', 'anthropic', 'httpx2', 'agents.models.openai_client'} & set(sys.modules)"
+    code = f"import sys, agents.models.stream; print({loaded})"
     exit_ = await run(spec((sys.executable, "-c", code), cwd=ROOT))
     assert exit_.stdout.decode().strip() == "set()"
 
@@ -174,7 +174,9 @@ async def test_a_wrong_shape_in_the_middle_fails_the_answer_and_closes_the_conne
         pieces = await answer_of(model)
         assert pieces == [
             TextPiece("hi"),
-            AnswerFailed(Trouble.MALFORMED, "content is not a text"),
+            AnswerFailed(
+                Trouble.MALFORMED, "the server does not speak this API: content is not a text"
+            ),
         ]
         with trio.fail_after(1):
             await server.wait_disconnected()

@@ -1,9 +1,9 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pytest
 
 from agents.models.arguments import MAX_ARGUMENTS_CHARS, MAX_CALLS
-from agents.models.openai_answer import AnswerReader, MalformedChunkError, ReportedError
+from agents.models.openai_answer import AnswerReader
 from agents.models.port import (
     AnswerEnded,
     AnswerFailed,
@@ -17,9 +17,10 @@ from agents.models.port import (
     Trouble,
     Usage,
 )
+from agents.models.wire import ReportedError, ShapeError
 
 STOP: dict[str, object] = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
-ENDED = AnswerEnded(StopReason.TOOL_USE, Usage(cost_usd=None))
+ENDED = AnswerEnded(StopReason.TOOL_USE)
 
 
 def said(**delta: object) -> dict[str, object]:
@@ -42,15 +43,19 @@ def _given(**fields: object) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def read(*chunks: object) -> tuple[list[AnswerPiece], AnswerReader]:
+    reader = AnswerReader()
+    return [piece for chunk in chunks for piece in reader.read(chunk)], reader
+
+
 def pieces_of(chunks: Iterable[object]) -> list[AnswerPiece]:
-    reader = AnswerReader(lambda usage: usage.output_tokens / 10)
+    """Return a whole answer, its end included."""
+    pieces, reader = read(*chunks)
+    return [*pieces, *reader.end()]
 
-    def pieces() -> Iterator[AnswerPiece]:
-        for chunk in chunks:
-            yield from reader.read(chunk)
-        yield from reader.end()
 
-    return list(pieces())
+def usage_of(*chunks: object) -> Usage | None:
+    return read(*chunks)[1].usage
 
 
 def calls_of(chunks: Iterable[object]) -> list[ToolCall]:
@@ -132,7 +137,7 @@ def test_thoughts_end_where_something_else_begins_and_remember_their_field() -> 
         TextPiece("no"),
         ThinkingPiece("d"),
         ThoughtEnded("reasoning"),
-        AnswerEnded(StopReason.STOP, Usage(cost_usd=None)),
+        AnswerEnded(StopReason.STOP),
     ]
 
 
@@ -144,16 +149,16 @@ def test_thoughts_end_where_something_else_begins_and_remember_their_field() -> 
     ],
 )
 def test_tokens_are_counted_wherever_a_server_puts_them(usage: dict[str, object]) -> None:
-    expected = AnswerEnded(StopReason.STOP, Usage(9, 2, 0.2, cache_read_tokens=4))
-    assert pieces_of([STOP, {"choices": [], "usage": usage}])[-1] == expected
+    expected = Usage(9, 2, cache_read_tokens=4)
+    assert usage_of(STOP, {"choices": [], "usage": usage}) == expected
     choice = {"delta": {}, "finish_reason": "stop", "usage": usage}
-    assert pieces_of([{"choices": [choice]}])[-1] == expected
+    assert usage_of({"choices": [choice]}) == expected
 
 
-def test_counts_that_are_none_are_zero_and_no_counts_cost_nobody_knows_what() -> None:
+def test_counts_that_are_none_are_zero_and_no_counts_are_unknown() -> None:
     odd = {"prompt_tokens": -1, "completion_tokens": "many", "prompt_tokens_details": None}
-    assert pieces_of([STOP, {"choices": None, "usage": odd}])[-1] == AnswerEnded(StopReason.STOP)
-    assert pieces_of([STOP])[-1] == AnswerEnded(StopReason.STOP, Usage(cost_usd=None))
+    assert usage_of(STOP, {"choices": None, "usage": odd}) == Usage()
+    assert usage_of(STOP) is None
 
 
 def test_a_call_that_was_cut_is_not_carried_out_but_those_before_it_are() -> None:
@@ -191,29 +196,31 @@ def test_calls_are_kept_up_to_one_more_than_any_budget_allows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finish", "trouble", "word"),
+    ("finish", "trouble"),
     [
-        (None, Trouble.DISCONNECT, "without a finish reason"),
-        ("content_filter", Trouble.OTHER, "content_filter"),
-        ("error", Trouble.DISCONNECT, "error"),
+        ("content_filter", Trouble.OTHER),
+        ("error", Trouble.DISCONNECT),
     ],
 )
-def test_an_answer_without_a_good_end_has_failed_and_cost_what_it_cost(
-    finish: str | None, trouble: Trouble, word: str
+def test_an_answer_without_a_good_end_has_failed_and_was_counted(
+    finish: str, trouble: Trouble
 ) -> None:
     counts = {"prompt_tokens": 9, "completion_tokens": 2}
     choice = {"delta": {"content": "half"}, "finish_reason": finish}
-    failed = pieces_of([{"choices": [choice], "usage": counts}])[-1]
-    assert isinstance(failed, AnswerFailed)
-    assert (failed.trouble, failed.usage) == (trouble, Usage(9, 2, 0.2))
-    assert word in failed.message
+    _, reader = read({"choices": [choice], "usage": counts})
+    assert reader.usage == Usage(9, 2)
+    (failed,) = reader.end()
+    assert failed == AnswerFailed(trouble, f"the provider ended the answer: {finish}")
+
+
+def test_an_answer_is_complete_when_it_says_why_it_stopped() -> None:
+    assert not read(said(content="half"))[1].is_complete
+    assert read(said(content="half"), STOP)[1].is_complete
 
 
 def test_an_unknown_finish_reason_is_an_end() -> None:
     choice = {"delta": {"content": "x"}, "finish_reason": "eos"}
-    assert pieces_of([{"choices": [choice]}])[-1] == AnswerEnded(
-        StopReason.STOP, Usage(cost_usd=None)
-    )
+    assert pieces_of([{"choices": [choice]}])[-1] == AnswerEnded(StopReason.STOP)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +246,7 @@ def test_an_unknown_finish_reason_is_an_end() -> None:
     ],
 )
 def test_what_is_no_chunk_is_malformed(chunk: object) -> None:
-    with pytest.raises(MalformedChunkError):
+    with pytest.raises(ShapeError):
         pieces_of([chunk])
 
 
@@ -263,4 +270,4 @@ def test_a_chunk_may_say_nothing(chunk: object) -> None:
 def test_an_error_in_the_stream_keeps_its_words(error: object, code: str, message: str) -> None:
     with pytest.raises(ReportedError) as caught:
         pieces_of([{"error": error}])
-    assert (caught.value.code, caught.value.message) == (code, message)
+    assert (caught.value.code, caught.value.words) == (code, message)

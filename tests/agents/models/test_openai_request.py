@@ -2,7 +2,7 @@ import pytest
 
 from agents.models.catalog import ModelInfo
 from agents.models.endpoint import Api
-from agents.models.openai_request import request_body
+from agents.models.openai_request import build_request
 from agents.models.port import (
     AssistantMessage,
     Message,
@@ -20,13 +20,13 @@ def info(*, reasoning: bool = False, max_output_tokens: int | None = None) -> Mo
 
 
 def messages_of(*messages: Message) -> object:
-    return request_body(info(), Thinking.OFF, "", messages, ())["messages"]
+    return build_request(info(), Thinking.OFF, "", messages, ())["messages"]
 
 
 def test_a_request_asks_for_a_stream_with_its_counts_that_nobody_stores() -> None:
     schema: dict[str, object] = {"type": "object", "properties": {}}
     tools = (ToolDeclaration("ls", "lists", schema),)
-    body = request_body(info(), Thinking.HIGH, "Be brief.", (UserMessage("Hello."),), tools)
+    body = build_request(info(), Thinking.HIGH, "Be brief.", (UserMessage("Hello."),), tools)
     assert body == {
         "model": "m1",
         "messages": [
@@ -47,16 +47,16 @@ def test_a_request_asks_for_a_stream_with_its_counts_that_nobody_stores() -> Non
 
 @pytest.mark.parametrize("thinking", [level for level in Thinking if level is not Thinking.OFF])
 def test_a_model_that_reasons_is_told_how_much(thinking: Thinking) -> None:
-    body = request_body(info(reasoning=True), thinking, "", (), ())
+    body = build_request(info(reasoning=True), thinking, "", (), ())
     assert body["reasoning_effort"] == thinking.value
-    off = request_body(info(reasoning=True), Thinking.OFF, "", (), ())
+    off = build_request(info(reasoning=True), Thinking.OFF, "", (), ())
     assert "reasoning_effort" not in off
 
 
 def test_a_known_limit_is_sent_and_an_unknown_one_is_not() -> None:
-    body = request_body(info(max_output_tokens=4_000), Thinking.OFF, "", (), ())
+    body = build_request(info(max_output_tokens=4_000), Thinking.OFF, "", (), ())
     assert body["max_completion_tokens"] == 4_000
-    assert "max_completion_tokens" not in request_body(info(), Thinking.OFF, "", (), ())
+    assert "max_completion_tokens" not in build_request(info(), Thinking.OFF, "", (), ())
 
 
 def test_calls_and_their_answers_go_back_as_they_came() -> None:

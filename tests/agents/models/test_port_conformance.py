@@ -336,7 +336,20 @@ async def test_a_stalled_answer_counts_as_dropped(
         before = trio.current_time()
         failed = failure_of(await answer_of(model))
         assert failed.trouble is Trouble.DISCONNECT
+        assert failed.message
         assert trio.current_time() - before == pytest.approx(IDLE_TIMEOUT_S, abs=5)
+
+
+@pytest.mark.parametrize("after", [After.CUT, After.HANG])
+async def test_what_becomes_of_the_connection_after_the_end_takes_nothing_away(
+    serve: Serve, after: After, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with serve(Spoken((TextPiece("x"), AnswerEnded(StopReason.STOP)), after)) as (model, _):
+        before = trio.current_time()
+        first, end = await answer_of(model)
+        assert first == TextPiece("x")
+        assert isinstance(end, AnswerEnded)
+        assert trio.current_time() - before < 10
 
 
 @pytest.mark.slow
