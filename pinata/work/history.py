@@ -133,7 +133,9 @@ def facts_of(spec: RunSpec, view: RunView) -> dict[TaskId, TaskFacts]:
 
 def _fact(seen: TaskView | None) -> TaskFacts:
     # A run that has just begun has tasks that were not even queued yet.
-    return TaskFacts(Status.QUEUED, None) if seen is None else TaskFacts(seen.status, seen.reason)
+    if seen is None:
+        return TaskFacts(Status.QUEUED, None)
+    return TaskFacts(seen.status, seen.reason, seen.attempt_usage)
 
 
 def announced_results(spec: RunSpec, view: RunView) -> dict[TaskId, tuple[AttemptId, str]]:

@@ -100,7 +100,7 @@ class RunCache:
             view, announced, damaged = followed.look(spec)
         facts = facts_of(spec, view)
         for task, says in damaged.items():
-            facts[task] = TaskFacts(Status.UNCERTAIN, says)
+            facts[task] = TaskFacts(Status.UNCERTAIN, says, facts[task].usage)
         return ShownRun(folder, record, spec, view, facts, _Results(self, folder, announced))
 
     def result(self, folder: RunFolder, attempt: AttemptId, digest: str) -> SavedResult:

@@ -17,7 +17,7 @@ from engine.core.outcome import Status
 from engine.core.spec import Kind, ReviewOf, RunSpec, TaskSpec
 from engine.core.subject import Subject
 from engine.core.view import UsageView
-from pinata.work.result import Artifact, Review, SavedResult
+from pinata.work.result import Artifact, Review, SavedResult, Usage
 from pinata.work.review import standing_of
 
 PAGE_TASKS = 64
@@ -37,14 +37,20 @@ _SHORTENED = (
     "summary",
     "reason",
 )
+_UNUSED = UsageView()
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """What is known of one task apart from its request and its saved result."""
+    """What is known of one task apart from its request and its saved result.
+
+    Attributes:
+        usage: of the newest attempt, as far as it has come.
+    """
 
     status: Status
     reason: str | None
+    usage: UsageView = _UNUSED
 
 
 def status_counts(facts: Mapping[TaskId, TaskFacts]) -> dict[str, int]:
@@ -100,6 +106,7 @@ def task_summary(
     if fact.status.is_final and fact.status is not Status.SUCCEEDED:
         out["reason"] = fact.reason or "no reason was recorded"
     if result is None:
+        out["usage"] = _usage_so_far(fact.usage)
         return out
     out |= _said(submission, out)
     out |= _found(task, result, results)
@@ -143,18 +150,31 @@ def _found(
         if result.review.verdict is not None:
             found["verdict"] = result.review.verdict.value
         found["review"] = _review(task, result.review, results)
-    usage = result.usage
-    found["usage"] = {
+    found["usage"] = _usage(result.usage)
+    if result.transcript is not None and result.status is not Status.SUCCEEDED:
+        found["transcript"] = result.transcript
+    return found
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    out: dict[str, Any] = {
         "turns": usage.turns,
         "toolCalls": usage.tool_calls,
         "tokens": usage.input_tokens + usage.output_tokens,
         "costUsd": usage.cost_usd,
     }
     if usage.refused_calls:
-        found["usage"]["refusedCalls"] = usage.refused_calls
-    if result.transcript is not None and result.status is not Status.SUCCEEDED:
-        found["transcript"] = result.transcript
-    return found
+        out["refusedCalls"] = usage.refused_calls
+    return out
+
+
+def _usage_so_far(usage: UsageView) -> dict[str, Any]:
+    return {
+        "turns": usage.turns,
+        "toolCalls": usage.tool_calls,
+        "tokens": usage.input_tokens + usage.output_tokens,
+        "costUsd": None if usage.cost_is_partial else usage.cost_usd,
+    }
 
 
 def _failed_check(proof: CheckProof) -> dict[str, str]:

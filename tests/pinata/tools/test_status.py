@@ -109,6 +109,7 @@ async def test_damaged_result_makes_its_task_uncertain_on_every_page(project: Pr
         "summary": "",
         "reason": f"what it came to is not known for certain: {path} is not what the event log "
         "announced; inspect that file",
+        "usage": {"turns": 1, "toolCalls": 1, "tokens": 0, "costUsd": 0.0},
     }
     result = await project.call("pinata_status", {"task": "b", "detail": "result"})
     assert result["status"] == "uncertain"

@@ -178,7 +178,23 @@ def test_reason_is_there_on_everything_that_did_not_succeed(status: Status) -> N
 def test_waiting_task_is_shown_without_anything_that_is_not_known() -> None:
     task = task_spec("look")
     summary = task_summary(task, TaskFacts(Status.QUEUED, None), {})
-    assert summary == {"id": "look", "agent": "reader", "status": "queued", "summary": ""}
+    assert summary == {
+        "id": "look",
+        "agent": "reader",
+        "status": "queued",
+        "summary": "",
+        "usage": {"turns": 0, "toolCalls": 0, "tokens": 0, "costUsd": 0.0},
+    }
+
+
+@pytest.mark.parametrize(("is_partial", "cost"), [(False, 0.5), (True, None)])
+def test_running_task_is_shown_with_what_it_used_so_far(
+    *, is_partial: bool, cost: float | None
+) -> None:
+    task = task_spec("look")
+    used = UsageView(2, 3, 40, 2, 0.5, cost_is_partial=is_partial)
+    summary = task_summary(task, TaskFacts(Status.RUNNING, None, used), {})
+    assert summary["usage"] == {"turns": 2, "toolCalls": 3, "tokens": 42, "costUsd": cost}
 
 
 def test_change_and_verdict_are_what_the_engine_bound_together() -> None:
