@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -41,6 +42,7 @@ _log = logging.getLogger(f"pinata.{__name__}")
 # How long a trace event may wait for others before it is written; a quarter of a second at most.
 _TRACE_DELAY_S = 0.1
 _USAGE_INTERVAL_MS = 1_000
+_READ_BYTES = 1 << 20
 _LEAN_DROPS = (TurnStarted, TextDelta, ThinkingDelta, MessageEnded, ToolStarted, ToolEnded)
 
 Consumer = Callable[[Logged], None]
@@ -116,15 +118,17 @@ class _File:
         self._fd = fd
         self._size = size
         self._facts = os.fstat(fd)
-        self._digest = _digest_of(path)
+        self._digest = _digest_of(path, size)
 
-    def is_intact(self) -> bool:
-        """Return whether the file at the log's name holds what was read and written here."""
+    def held(self) -> "_Held | None":
+        """Return what was read and written here; None when the file surely holds something else."""
         try:
-            is_same = os.path.samestat(self._facts, self.path.lstat())
-            return is_same and _digest_of(self.path).digest() == self._digest.digest()
+            found = self.path.lstat()
         except OSError:
-            return False
+            return None
+        if not os.path.samestat(self._facts, found) or found.st_size != self._size:
+            return None
+        return _Held(self.path, self._size, self._digest.digest())
 
     def write(self, data: bytes, *, durable: bool) -> None:
         """Append all of `data` or nothing, as far as the file system lets us."""
@@ -170,9 +174,30 @@ class _Digest(Protocol):
     def digest(self) -> bytes: ...
 
 
-def _digest_of(path: Path) -> _Digest:
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a log must have held at one moment, when it had exactly `size` bytes."""
+
+    path: Path
+    size: int
+    digest: bytes
+
+    def is_there(self) -> bool:
+        """Return whether the file begins with it; blocks for as long as it takes to read that."""
+        try:
+            return _digest_of(self.path, self.size).digest() == self.digest
+        except OSError:
+            return False
+
+
+def _digest_of(path: Path, size: int) -> _Digest:
+    """Return the digest of the first `size` bytes, or of all that there is."""
+    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256")
+        while size > 0 and (part := stream.read(min(size, _READ_BYTES))):
+            digest.update(part)
+            size -= len(part)
+    return digest
 
 
 class EventLog:
@@ -230,7 +255,9 @@ class EventLog:
         May also be asked after the log was closed.
         """
         async with self._lock:
-            return await trio.to_thread.run_sync(self._file.is_intact)
+            held = await trio.to_thread.run_sync(self._file.held)
+        # The log grows meanwhile: nobody who writes waits until all of it was read.
+        return held is not None and await trio.to_thread.run_sync(held.is_there)
 
     def note(self, event: Trace) -> None:
         """Take a trace event; a lean log leaves most of them out and thins usage."""

@@ -1,3 +1,4 @@
+import os
 import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -439,3 +440,35 @@ async def test_log_that_was_replaced_takes_nothing_any_more(path: Path) -> None:
             await trio.to_thread.run_sync(copy.rename, path)
             await log.append([TaskQueued(TaskId("a"))])
     assert [logged.event for logged in replay(path, RUN)] == [RunStarted(1)]
+
+
+async def test_a_log_that_others_wrote_to_is_not_intact(path: Path) -> None:
+    whole = encode_event(RunStarted(1), seq=0, run=RUN, at_ms=START)
+    put(path, whole)
+    async with opened(path) as log:
+        await log.append((TaskQueued(A1.task),))
+        assert await log.is_intact()
+        held = stored(path)
+        put(path, held.replace(b"0", b"1", 1))
+        assert not await log.is_intact()
+        put(path, held + whole)
+        assert not await log.is_intact()
+        put(path, held[:-1])
+        assert not await log.is_intact()
+        put(path, held)
+        assert await log.is_intact()
+    assert await log.is_intact()
+    os.truncate(path, 0)
+    assert not await log.is_intact()
+    await trio.Path(path).unlink()
+    assert not await log.is_intact()
+
+
+async def test_what_a_log_held_is_there_after_it_grew(path: Path) -> None:
+    async with opened(path) as log:
+        await log.append((RunStarted(1), TaskQueued(A1.task)))
+        held = log._file.held()
+        assert held is not None
+        await log.append((TaskQueued(B1.task),))
+        assert held.is_there()
+        assert await log.is_intact()
