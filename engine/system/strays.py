@@ -48,24 +48,26 @@ async def end_adopted(call: str) -> None:
     """Kill and collect every adopted child whose environment names `call`, until none is left.
 
     Those whose environment names no call that is going on go too: they meant not to be found.
-    Also collects adopted children that died by themselves, whoever they belonged to.
+    Also collects adopted children that died by themselves, whoever they belonged to. What cannot be
+    killed in ten seconds is left.
     """
     await _end_adopted(call)
 
 
 async def end_unclaimed() -> None:
-    """Kill and collect every adopted child whose environment names no call that is going on."""
+    """Kill and collect every adopted child whose environment names no call that is going on.
+
+    What cannot be killed in ten seconds is left.
+    """
     await _end_adopted(None)
 
 
 async def _end_adopted(call: str | None) -> None:
-    if not family.adopts():
+    if not family.adopts() or not family.has_children():
         return
     hunt = _AdoptedHunt(None if call is None else call.encode())
-    pause_s = _FIRST_PAUSE_S
-    while family.has_children() and not await trio.to_thread.run_sync(hunt.is_over):
-        await trio.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    if not await _ends(lambda: not family.has_children() or hunt.is_over()):
+        _log.warning("cannot end what came back to this process; leaving it")
 
 
 async def end_marked(prefix: str) -> list[ProcessIdentity]:
@@ -106,13 +108,20 @@ async def _end_all(
     find: Callable[[], Iterable[ProcessIdentity]], *, leaders_only: bool = False
 ) -> list[ProcessIdentity]:
     hunt = _Hunt(find, leaders_only=leaders_only)
+    if not await _ends(hunt.is_over):
+        raise ExternalError(f"cannot end process {', '.join(str(one.pid) for one in hunt.killed)}")
+    return list(hunt.killed)
+
+
+async def _ends(is_over: Callable[[], bool]) -> bool:
+    """Look again and again, in a thread; return whether it was over in time."""
     pause_s = _FIRST_PAUSE_S
     with trio.move_on_after(_END_LIMIT_S):
-        while not await trio.to_thread.run_sync(hunt.is_over):
+        while not await trio.to_thread.run_sync(is_over):
             await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        return list(hunt.killed)
-    raise ExternalError(f"cannot end process {', '.join(str(one.pid) for one in hunt.killed)}")
+        return True
+    return False
 
 
 class _Hunt:

@@ -302,6 +302,22 @@ def test_a_number_that_belongs_to_another_process_is_not_killed() -> None:
         assert is_running(child.pid)
 
 
+@pytest.mark.usefixtures("adopting")
+async def test_an_adopted_child_that_does_not_die_is_left_in_the_end(
+    beacon: Beacon, go: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon = await start_daemon(None, beacon, go)
+    with monkeypatch.context() as patched:
+        patched.setattr(strays, "_END_LIMIT_S", 0.2)
+        patched.setattr(os, "kill", lambda *_: None)
+        with trio.fail_after(10):
+            await end_unclaimed()
+    assert is_running(daemon)
+    assert "cannot end what came back to this process" in caplog.text
+    await end_unclaimed()
+    assert not is_running(daemon)
+
+
 async def test_what_does_not_die_is_named_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
