@@ -5,6 +5,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -62,19 +63,12 @@ class McpFace:
         self._session: ServerSession | None = None
         self._level: types.LoggingLevel = "info"
 
-    async def serve(self, read: Any, write: Any, talk: trio.CancelScope) -> None:  # noqa: ANN401 - streams of the library
-        """Answer until the client has left; the runs that it left behind are cancelled then.
-
-        Args:
-            read: gives messages.
-            write: takes messages.
-            talk: ends the conversation early when it is cancelled.
-        """
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Server[Any]]:
+        """Have a server inside the block; on leaving it, the runs that it owns are cancelled."""
         runtime = open_runtime(app.new_traffic(), leaving=LEAVING, announce=self.announce)
         async with runtime as owner:
-            with talk:
-                server = self._server(owner)
-                await server.run(read, write, server.create_initialization_options())
+            yield self._server(owner)
 
     def _server(self, runtime: Runtime) -> Server[Any]:
         server: Server[Any] = Server(
@@ -176,17 +170,16 @@ async def _mcp(given: Namespace, environment: Mapping[str, str]) -> int:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async with open_flat_nursery() as nursery:
             nursery.start_soon(_watch_signals, signals, talk, nursery.cancel_scope)
-            async with open_wire() as (reader, writer):
+            async with open_wire() as (reader, writer), face.opened() as server:
                 # The library's own reader is a thread that waits for the client, come what may.
                 stdin: Any = reader
                 stdout: Any = writer
-                with trio.CancelScope() as wire:
+                # Inside of what owns the runs: however a conversation ends, they end in order.
+                with talk:
                     async with stdio_server(stdin, stdout) as (read, write):
-                        await face.serve(read, write, talk)
+                        await server.run(read, write, server.create_initialization_options())
                         # What was said is still sent, unless nobody listens.
-                        wire.deadline = trio.current_time() + _LAST_WORDS_S
-                        if talk.cancel_called:
-                            wire.cancel()
+                        talk.deadline = trio.current_time() + _LAST_WORDS_S
             nursery.cancel_scope.cancel()
     return 0
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import trio
+
 from agents.models.scripted import PROVIDER as SCRIPTED
 from agents.traffic import Traffic
 from engine.core.events import Event, Trace
@@ -180,12 +182,14 @@ class Project:
     async def owning(self, announce: Announce | None = None) -> AsyncIterator[Runtime]:
         """Let all calls inside the block be calls of one process that owns their runs."""
         more = {} if announce is None else {"announce": announce}
-        async with open_runtime(app.new_traffic(), leaving=LEAVING, **more) as runtime:
-            self.runtime = runtime
-            try:
-                yield runtime
-            finally:
-                self.runtime = None
+        # What never happens fails the test that waits for it.
+        with trio.fail_after(60):
+            async with open_runtime(app.new_traffic(), leaving=LEAVING, **more) as runtime:
+                self.runtime = runtime
+                try:
+                    yield runtime
+                finally:
+                    self.runtime = None
 
     async def result(self, run: str, task: str) -> dict[str, Any]:
         """Return a task's whole saved result."""

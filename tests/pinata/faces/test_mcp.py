@@ -50,19 +50,27 @@ async def served(project: Project, *, modern: bool = False) -> AsyncIterator[Cli
         client.logged.set()
 
     talk = trio.CancelScope()
-    async with (
-        create_client_server_memory_streams() as (ours, theirs),
-        trio.open_nursery() as nursery,
-    ):
-        nursery.start_soon(face.serve, *theirs, talk)
-        async with ClientSession(*ours, logging_callback=on_log) as session:
-            client = Client(session)
-            if modern:
-                await session.discover()
-            else:
-                await session.initialize()
-            yield client
-        talk.cancel()
+
+    async def serve(read: Any, write: Any) -> None:
+        async with face.opened() as server:
+            with talk:
+                await server.run(read, write, server.create_initialization_options())
+
+    # What never happens fails the test that waits for it.
+    with trio.fail_after(60):
+        async with (
+            create_client_server_memory_streams() as (ours, theirs),
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(serve, *theirs)
+            async with ClientSession(*ours, logging_callback=on_log) as session:
+                client = Client(session)
+                if modern:
+                    await session.discover()
+                else:
+                    await session.initialize()
+                yield client
+            talk.cancel()
 
 
 @pytest.fixture

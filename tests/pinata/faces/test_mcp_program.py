@@ -58,7 +58,10 @@ async def connected(project: Project, heard: Heard) -> AsyncIterator[ClientSessi
         env=project.program_env,
         cwd=project.repo.root,
     )
-    with (project.folder / "stderr").open("w") as errors:
+    with (
+        (project.folder / "stderr").open("w") as errors,
+        trio.fail_after(120),  # what never happens fails the test that waits for it
+    ):
         async with (
             stdio.stdio_client(server, errors) as (read, write),
             ClientSession(read, write, logging_callback=heard.on_log) as session,
@@ -174,3 +177,4 @@ async def test_signal_ends_the_program_in_order(stage: Stage) -> None:
     assert not is_running(shell_pid)
     shown = await project.call("pinata_status", {})
     assert (shown["status"], shown["tasks"][0]["reason"]) == ("cancelled", LEAVING)
+    assert (project.folder / "stderr").read_text() == ""
