@@ -199,7 +199,7 @@ async def _past_ms(waiting: int) -> float:
     providers = dict.fromkeys((f"w{number}" for number in range(waiting)), _BUSY_PROVIDER)
     providers |= dict.fromkeys((f"t{number}" for number in range(1_000)), _PROVIDER)
     limiter, executor, inbox, clock = _limiter(), _Counted(1_000), Inbox(), SystemClock()
-    while limiter.has_room(_BUSY_PROVIDER):
+    while limiter.room((_BUSY_PROVIDER,)).free[_BUSY_PROVIDER] > 0:
         limiter.start(_BUSY_PROVIDER)
     terms = Terms(
         _graph({name: [] for name in providers}),

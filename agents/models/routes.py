@@ -27,12 +27,10 @@ class Route:
 
     Attributes:
         info: what is known of the model.
-        key_source: where its key stands, for people.
         has_price: whether its answers' cost is known.
     """
 
     info: ModelInfo
-    key_source: str
     has_price: bool
     _open: Callable[[Thinking], Model] = field(repr=False)
 
@@ -90,7 +88,6 @@ class Routes:
         price = listing.price or _unknown_price
         return Route(
             info=known,
-            key_source=found.source,
             has_price=listing.price is not None,
             _open=lambda thinking: opener(known, price, thinking),
         )

@@ -93,10 +93,6 @@ class TaskGraph:
         """Return every task that must succeed before `task` can start."""
         return _reach(self.predecessors, task)
 
-    def descendants(self, task: TaskId) -> frozenset[TaskId]:
-        """Return every task that cannot start before `task` has succeeded."""
-        return _reach(self.dependents, task)
-
 
 def _cycle(graph: "nx.DiGraph[TaskId]", known: Mapping[TaskId, int]) -> list[TaskId]:
     """Return one cycle, against the arrows, that starts and ends with its earliest task."""

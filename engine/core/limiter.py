@@ -55,11 +55,6 @@ class Limiter:
         self._runs: list[int] = []
         self._watchers: dict[object, Callable[[], None]] = {}
 
-    def has_room(self, provider: str) -> bool:
-        """Return whether one more agent of `provider` may start."""
-        room = self.room((provider,))
-        return room.total > 0 and room.free[provider] > 0
-
     def room(self, providers: Iterable[str]) -> Room:
         """Return how many more agents may start in all, and how many of each of `providers`."""
         return Room(

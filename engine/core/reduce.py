@@ -33,7 +33,7 @@ from engine.core.events import (
 )
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause, Unstarted
-from engine.core.state import Graph, RunState, TaskState
+from engine.core.state import RunState, TaskState, downstream
 
 _StopOrder = CancelRequested | RunDeadlinePassed | CostLimitPassed
 
@@ -175,18 +175,6 @@ def _count_repair(state: RunState, attempt: AttemptId) -> bool:
     task = state.tasks[attempt.task]
     task.repairs, task.in_repair = task.repairs + 1, False
     return True
-
-
-def downstream(graph: Graph, name: TaskId) -> tuple[TaskId, ...]:
-    """Return every task that directly or indirectly depends on `name`, in the graph's order."""
-    found: set[TaskId] = set()
-    waiting = [*graph.dependents[name]]
-    while waiting:
-        each = waiting.pop()
-        if each not in found:
-            found.add(each)
-            waiting += graph.dependents[each]
-    return tuple(each for each in graph.order if each in found)
 
 
 def _start(state: RunState, attempt: AttemptId) -> bool:

@@ -16,9 +16,8 @@ from engine.core.events import (
 )
 from engine.core.ids import TaskId
 from engine.core.outcome import Status, StopCause
-from engine.core.reduce import downstream
 from engine.core.spec import Kind
-from engine.core.state import RunState
+from engine.core.state import RunState, downstream
 
 _REPAIRABLE = frozenset(
     {Status.SUCCEEDED, Status.FAILED, Status.REJECTED, Status.BLOCKED, Status.UNCERTAIN}

@@ -33,6 +33,18 @@ class Graph(Protocol):
         ...
 
 
+def downstream(graph: Graph, name: TaskId) -> tuple[TaskId, ...]:
+    """Return every task that directly or indirectly depends on `name`, in the graph's order."""
+    found: set[TaskId] = set()
+    waiting = [*graph.dependents[name]]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += graph.dependents[each]
+    return tuple(each for each in graph.order if each in found)
+
+
 @dataclass(slots=True)
 class TaskState:
     """Where one task stands.

@@ -96,7 +96,7 @@ class TaskView(NamedTuple):
 
     Attributes:
         attempt: the newest attempt; 0 before the first.
-        queued_at_ms, started_at_ms, settled_at_ms: of the newest attempt, epoch milliseconds.
+        started_at_ms, settled_at_ms: of the newest attempt, epoch milliseconds.
         stop: why the running attempt is being ended.
         reason, stage, digest: as the outcome said.
         settled_attempt: whose saved result counts; 0 when the task settled unstarted.
@@ -110,7 +110,6 @@ class TaskView(NamedTuple):
     task: TaskId
     status: Status = Status.QUEUED
     attempt: int = 0
-    queued_at_ms: int | None = None
     started_at_ms: int | None = None
     settled_at_ms: int | None = None
     stop: Stop | None = None
@@ -161,13 +160,6 @@ class RunView:
         tasks = self.tasks.values()
         return _total([part for task in tasks for part in (task.earlier_usage, task.attempt_usage)])
 
-    def counts(self) -> dict[Status, int]:
-        """Return how many tasks stand at each status that occurs."""
-        counts: dict[Status, int] = {}
-        for task in self.tasks.values():
-            counts[task.status] = counts.get(task.status, 0) + 1
-        return counts
-
     def copy(self) -> "RunView":
         """Return a view that later events do not change."""
         return replace(self, tasks=dict(self.tasks))
@@ -185,7 +177,7 @@ class RunView:
                     self.stop_reason = self.stop_reason or ordered_stop(event).reason
             case TaskQueued(task=task) | RepairRequested(task=task):
                 # What the task came to before does not count any more, from the request on.
-                self._queue(at_ms, task)
+                self._queue(task)
             case AttemptSettled():
                 self._settle(at_ms, event)
             case AttemptStarted(attempt=attempt):
@@ -212,15 +204,14 @@ class RunView:
             case _:
                 assert_never(event)
 
-    def _queue(self, at_ms: int, name: TaskId) -> None:
+    def _queue(self, name: TaskId) -> None:
         old = self.tasks.get(name)
         if old is None:
-            self.tasks[name] = TaskView(name, queued_at_ms=at_ms)
+            self.tasks[name] = TaskView(name)
             return
         self.tasks[name] = TaskView(
             name,
             attempt=old.attempt,
-            queued_at_ms=at_ms,
             earlier_usage=old.usage,
             # What an earlier try was told shaped what the next one goes on from.
             steers=old.steers,

@@ -12,3 +12,9 @@ def grown_limiter(provider: str, capacity: int) -> Limiter:
     for _ in range(10 * capacity):
         limiter.answered(provider)
     return limiter
+
+
+def has_room(limiter: Limiter, provider: str) -> bool:
+    """Return whether one more agent of `provider` may start."""
+    room = limiter.room((provider,))
+    return room.total > 0 and room.free[provider] > 0

@@ -36,7 +36,7 @@ from engine.core.events import (
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
 from engine.core.recovery import opening_events
-from engine.core.reduce import downstream, reduce
+from engine.core.reduce import reduce
 from engine.core.repair import repair_events
 from engine.core.spec import Limits
 from engine.core.state import RunState
@@ -301,11 +301,6 @@ def test_what_every_try_spent_stays_in_the_total() -> None:
     )
     assert state.spent_usd == 0.75
     assert state.tasks[A].spent_before_usd == 0.5
-
-
-def test_what_depends_on_a_task_is_found_over_any_number_of_steps() -> None:
-    assert downstream(GRAPH, A) == (B, C)
-    assert downstream(GRAPH, C) == ()
 
 
 ATTEMPTS = st.builds(

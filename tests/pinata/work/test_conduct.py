@@ -12,6 +12,7 @@ from agents.models.scripted import PROVIDER as SCRIPTED
 from engine.core.events import AttemptStarted, RunStarted
 from engine.records.event import Logged
 from tests.support.projects import Project, Recorder, reports, scout, statuses
+from tests.support.rooms import has_room
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ async def test_run_waits_while_others_of_its_process_take_all_that_its_provider_
         assert not any(isinstance(event, AttemptStarted) for event in opening.events)
         limiter.end(SCRIPTED)
     assert statuses(answers[0]) == {"look": "succeeded"}
-    assert limiter.has_room(SCRIPTED)
+    assert has_room(limiter, SCRIPTED)
 
 
 def test_run_whose_results_cannot_be_saved_is_not_closed_and_says_so(tmp_path: Path) -> None:
