@@ -84,7 +84,7 @@ async def test_failed_builder_keeps_its_change_its_proofs_and_how_it_was_set_up(
     assert "setup" not in unstarted
 
 
-async def test_brief_is_whole_and_a_message_that_was_read_is_there(project: Project) -> None:
+async def test_brief_is_whole_and_nothing_is_shortened(project: Project) -> None:
     brief = "b" * (BRIEF_BYTES + 1)
     answer = await project.run([scout("look")], {"look": [reports(brief)]})
     assert answer["tasks"][0]["truncated"] is True
