@@ -310,5 +310,16 @@ async def _break(story: Story) -> None:
     project.repo.env["PINATA_AGENT"] = "1"
     await story.refuse("pinata_changes", of=ANY, run=run)
     del project.repo.env["PINATA_AGENT"]
+    orphan = story.runs["77e1"]
+    _forget_all_ends(runs / orphan / "events.jsonl")
+    await story.refuse("pinata_steer", run=orphan, task="slow", message="Mind the comma.")
+    await story.refuse("pinata_cancel", run=orphan)
     (runs / run / "run.json").write_text("{}")
     await story.refuse("pinata_status", of=ANY, run=run)
+
+
+def _forget_all_ends(log: Path) -> None:
+    """Let it look as if the process of a run had died before the first of its tasks ended."""
+    lines = log.read_text().splitlines(keepends=True)
+    settled = next(at for at, line in enumerate(lines) if "agent_settled" in line)
+    log.write_text("".join(lines[:settled]))
