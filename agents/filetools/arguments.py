@@ -4,6 +4,7 @@ One class per tool is both the JSON schema that the model reads and the check of
 the two cannot disagree. A call's arguments are used at once and travel no further than its tool.
 """
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
@@ -30,7 +31,15 @@ def _whole(text: str) -> str:
     return text
 
 
+def _countable(number: int) -> int:
+    """Return `number` unless it is larger than Python can count; no schema has to say so."""
+    if number > sys.maxsize:
+        raise ValueError("is larger than any file is long; send a smaller number")
+    return number
+
+
 Text = Annotated[str, AfterValidator(_whole)]
+Count = Annotated[int, Field(ge=1), AfterValidator(_countable)]
 A = TypeVar("A", bound=Request)
 
 
@@ -38,10 +47,10 @@ class ReadArguments(Request):
     """Arguments of read."""
 
     path: Text = Field(description=f"the path of the file to read, {_PATH}")
-    offset: int | None = Field(
-        None, ge=1, description="the number of the first line to show, from 1 up"
+    offset: Count | None = Field(
+        None, description="the number of the first line to show, from 1 up"
     )
-    limit: int | None = Field(None, ge=1, description="how many lines to show, from 1 up")
+    limit: Count | None = Field(None, description="how many lines to show, from 1 up")
 
 
 class BashArguments(Request):
@@ -105,8 +114,8 @@ class GrepArguments(Request):
         le=100,
         description="how many lines to show before and after each match, from 0 to 100",
     )
-    limit: int | None = Field(
-        None, ge=1, description="how many matching lines to show, from 1 up; 100 by default"
+    limit: Count | None = Field(
+        None, description="how many matching lines to show, from 1 up; 100 by default"
     )
 
 
@@ -115,8 +124,8 @@ class FindArguments(Request):
 
     pattern: Text = Field(description="a glob, such as *.py or src/**/test_*.{js,ts}")
     path: Text | None = Field(None, description=f"the path of the directory to search, {_PATH}")
-    limit: int | None = Field(
-        None, ge=1, description="how many paths to show, from 1 up; 1,000 by default"
+    limit: Count | None = Field(
+        None, description="how many paths to show, from 1 up; 1,000 by default"
     )
 
 
@@ -124,8 +133,8 @@ class LsArguments(Request):
     """Arguments of ls."""
 
     path: Text | None = Field(None, description=f"the path of the directory to list, {_PATH}")
-    limit: int | None = Field(
-        None, ge=1, description="how many entries to show, from 1 up; 500 by default"
+    limit: Count | None = Field(
+        None, description="how many entries to show, from 1 up; 500 by default"
     )
 
 

@@ -23,6 +23,16 @@ def test_all_seven_tools_are_offered_with_schemas_that_refuse_unknown_fields() -
         ("read", {}, "read: path is missing; it must be the path of the file to read"),
         ("read", {"path": 3}, "path: 3 is not text; it must be the path"),
         ("read", {"path": "a", "offset": 0}, "offset: 0 is too small; it must be the number of"),
+        (
+            "read",
+            {"path": "a", "offset": 10**30},
+            f"offset: {10**30} is larger than any file is long",
+        ),
+        (
+            "find",
+            {"pattern": "a", "limit": 10**30},
+            f"limit: {10**30} is larger than any file is long",
+        ),
         ("read", {"path": "a", "offset": 5.0}, "offset: 5.0 is not an integer"),
         ("read", {"path": "a", "offset": "5"}, 'offset: "5" is not an integer'),
         ("read", {"path": "a", "limit": True}, "limit: true is not an integer; it must be how"),
