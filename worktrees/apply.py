@@ -21,14 +21,12 @@ from worktrees.apply_making import Order, make_plan
 from worktrees.apply_plan import check_changes
 from worktrees.apply_recovery import FileAnswer
 from worktrees.apply_renewal import plan_renewal
-from worktrees.apply_slots import remove_slots
 from worktrees.apply_stage import StoredFile
 from worktrees.apply_state import machine_failures
 from worktrees.exchange import MOVERS, Mover, mover_for
 from worktrees.hygiene import Repository
 from worktrees.journal import Journal, JournalState
 from worktrees.journal_store import advance, read_journal
-from worktrees.presence import differing_paths
 from worktrees.state import StateTriple, measure
 
 Answer = TypeVar("Answer")
@@ -156,11 +154,6 @@ async def rollback(
     )
 
 
-async def verify_applied(repo: Repository, journal: Journal) -> tuple[bytes, ...]:
-    """Return the paths, sorted, that are not now what `journal` leads to, as Git stores it."""
-    return await differing_paths(repo, results_of(journal), journal.folder / "verify.index")
-
-
 def results_of(journal: Journal) -> dict[bytes, StoredFile | None]:
     """Return what each path of `journal` holds once it is applied; None where nothing does."""
     newest = {path: chain[0].entry.after for path, chain in chains(journal.layers).items()}
@@ -187,16 +180,6 @@ async def settle(journal: Journal, state: JournalState) -> Journal:
 def _advance(journal: Journal, state: JournalState) -> Journal:
     with machine_failures("the journal could not be written"):
         return advance(journal, state)
-
-
-async def discard_originals(folder: Path) -> None:
-    """Remove what the journal in force in `folder` keeps outside of it, if anything.
-
-    For whoever is about to remove the folder: a rollback is no longer possible afterwards.
-    """
-    journal = await load_journal(folder)
-    for layer in () if journal is None else journal.layers:
-        await trio.to_thread.run_sync(remove_slots, folder, layer.slots)
 
 
 async def _check_unmoved(repo: Repository, journal: Journal) -> None:

@@ -13,10 +13,11 @@ from hypothesis import given, settings, strategies as st
 
 from engine.core.changes import SYMLINK_MODE
 from tests.repositories.test_matrix import stored_by_git
+from tests.support.applied import verify_applied
 from tests.support.checkouts import Setting, listing
 from tests.support.repos import RepoBuilder
 from tests.support.workshop import Workshop, open_workshop
-from worktrees.apply import execute, rollback, verify_applied
+from worktrees.apply import execute, rollback
 from worktrees.capture import Capture
 from worktrees.patch import write_patch
 from worktrees.state import measure

@@ -6,6 +6,7 @@ import pytest
 
 from engine.core.errors import ConflictError, CorruptionError
 from engine.system import faults
+from tests.support.applied import verify_applied
 from tests.support.checkouts import (
     Setting,
     build_many,
@@ -25,7 +26,6 @@ from worktrees.apply import (
     resume,
     rollback,
     settle,
-    verify_applied,
 )
 from worktrees.apply_plan import ConflictsError
 from worktrees.apply_recovery import (

@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import ConflictError, CorruptionError
+from tests.support.applied import verify_applied
 from tests.support.checkouts import Setting, build_many, change_many, set_up, write
 from tests.support.movers import Died, Interrupted, InTheGap, die
 from tests.support.repos import RepoBuilder
 from worktrees.apply import (
-    discard_originals,
     execute,
     load_journal,
     renew,
     resume,
     rollback,
     settle,
-    verify_applied,
 )
 from worktrees.apply_plan import ConflictsError
 from worktrees.apply_recovery import FileOutcome, RollbackRefusedError
@@ -292,13 +291,6 @@ async def test_another_integration_than_the_one_in_force_is_not_built_upon(
     await settle(replace(journal, state=JournalState.VERIFIED), JournalState.VERIFYING)
     with pytest.raises(ConflictError, match="complete it or roll it back first"):
         await planned_upon(new, journal)
-
-
-async def test_discarding_removes_what_every_layer_keeps(repo: RepoBuilder) -> None:
-    old, new = await both(repo, first, second)
-    await renewed(new, await applied(old))
-    await discard_originals(new.folder)
-    assert not list(new.folder.glob("slots-*"))
 
 
 async def test_edit_while_the_new_result_goes_in_brings_the_old_into_force_again(
