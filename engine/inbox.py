@@ -3,32 +3,20 @@
 Nothing here changes a run: the loop takes the letters and decides what they come to.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import trio
 
 from engine.core.events import CancelRequested, Decision, Trace, UsageReported
 from engine.core.ids import TaskId
-from engine.core.repair import RepairRules, refusal, repair_events
-from engine.core.state import RunState
 from engine.ports import EventSink
-
-
-class FirstDecisions(Protocol):
-    """Computes events from where the run stands at the moment when they are folded."""
-
-    def __call__(self, state: RunState) -> Iterable[Decision]:
-        """Return the events; `state` is only looked at."""
-        ...
 
 
 @dataclass(slots=True)
 class Letter:
     """Something for the loop; `recorded` is set once it is durable or known to be no news."""
 
-    event: Decision | UsageReported | FirstDecisions
+    event: Decision | UsageReported
     recorded: trio.Event | None = None
 
 
@@ -49,27 +37,13 @@ class Inbox:
 
     async def record_cancel(self, reason: str, task: TaskId | None = None) -> None:
         """Ask for the end as `request_cancel` does; return once it is durable or no news."""
-        letter = Letter(CancelRequested(reason, task), trio.Event())
-        self.post(letter)
-        assert letter.recorded is not None
-        await letter.recorded.wait()
+        await self.record(CancelRequested(reason, task))
 
-    async def request_repair(self, task: TaskId, feedback: str, rules: RepairRules) -> str | None:
-        """Ask that a settled writer mends its change; return why it may not, or None.
-
-        Returns once the request is durable or refused.
-        """
-        answers: list[str | None] = ["the run has ended: ask once more"]
-
-        def decide_repair(state: RunState) -> Iterable[Decision]:
-            answers.append(refusal(state, rules, task, feedback))
-            return repair_events(state, task, feedback) if answers[-1] is None else ()
-
-        letter = Letter(decide_repair, trio.Event())
-        self.post(letter)
-        assert letter.recorded is not None
-        await letter.recorded.wait()
-        return answers[-1]
+    async def record(self, event: Decision) -> None:
+        """Tell the loop; return once `event` is durable, or known to come too late to matter."""
+        recorded = trio.Event()
+        self.post(Letter(event, recorded))
+        await recorded.wait()
 
     def wake(self) -> None:
         """Have the loop look again at what may start, although nothing happened in the run."""
@@ -110,10 +84,7 @@ class LoopReporter:
 
     async def record(self, event: Decision) -> None:
         """Return once `event` is durable, or known to come too late to matter."""
-        letter = Letter(event, trio.Event())
-        self.inbox.post(letter)
-        assert letter.recorded is not None
-        await letter.recorded.wait()
+        await self.inbox.record(event)
 
     def note(self, event: Trace) -> None:
         """Show a trace event; what was spent also counts towards the run's limit."""

@@ -191,12 +191,9 @@ class _Loop:
         return decide(self.state, self.terms.limits, room)
 
     def _fold(self, turn: _Turn, letter: Letter) -> None:
-        content = letter.event
-        if isinstance(content, UsageReported):
-            reduce(self.state, content)  # the sink already has it
-            return
-        events = content(self.state) if callable(content) else (content,)
-        turn.events.extend(event for event in events if reduce(self.state, event))
+        event, is_news = letter.event, reduce(self.state, letter.event)
+        if is_news and not isinstance(event, UsageReported):  # the sink already has those
+            turn.events.append(event)
 
     def _announce(self, turn: _Turn, command: Command) -> None:
         if isinstance(command, StartAttempt):

@@ -554,35 +554,6 @@ async def test_a_settled_run_that_is_repaired_tries_the_task_and_its_dependents_
     assert state.settled is Status.SUCCEEDED
 
 
-async def test_a_task_of_a_live_run_is_repaired_through_the_inbox(
-    autojump_clock: MockClock,
-) -> None:
-    inbox, sink = Inbox(), MemorySink()
-    executor = ScriptedExecutor({"a": fails, "b": takes(5)})
-    answers: list[str | None] = []
-
-    async def repair() -> None:
-        answers.append(await inbox.request_repair(A, "mend it", RULES))
-        await trio.sleep(1)
-        executor._behaviours = {"b": takes(5)}
-        answers.append(await inbox.request_repair(A, "mend it", RULES))
-        assert RepairRequested(A, "mend it") in sink.events
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(repair)
-        state = await play(graph_of({"a": (), "b": ()}), executor, sink, inbox=inbox)
-    assert answers == ["task a is running and cannot be repaired yet: wait for its end", None]
-    assert sorted(executor.calls) == ["run a@1", "run a@2", "run b@1"]
-    assert state.settled is Status.SUCCEEDED
-    assert not any(isinstance(event, RunResumed) for event in sink.events)
-
-
-async def test_a_repair_that_comes_after_the_end_is_told_so() -> None:
-    inbox = Inbox()
-    await play(graph_of({"a": ()}), ScriptedExecutor(), MemorySink(), inbox=inbox)
-    assert await inbox.request_repair(A, "mend it", RULES) == "the run has ended: ask once more"
-
-
 @pytest.mark.parametrize("crash_at", range(1, 7))
 async def test_a_run_that_dies_at_any_append_is_recovered_to_an_end(crash_at: int) -> None:
     graph = graph_of({"a": (), "b": ("a",), "c": ("b",), "d": ()})
