@@ -10,7 +10,7 @@ from agents.models.port import ToolCall
 from agents.steering import Steers
 from agents.submission import SUBMIT_RESULT, Submission, SubmissionRules, check_submission
 from agents.tidy import summarize_call, tidy_call
-from agents.toolbox import CallsExhaustedError, Toolbox
+from agents.toolbox import Toolbox
 from engine.core.events import ToolEnded, ToolStarted, Trace
 from engine.core.ids import AttemptId
 
@@ -50,24 +50,18 @@ class Hands:
         tripped = self.budget.begin_call()
         if tripped is not None:
             return tripped
-        try:
-            return await self._noted(call, is_nested=False)
-        except CallsExhaustedError:
-            return self.budget.tripped() or BudgetKind.TOOL_CALLS
+        return await self._noted(call, is_nested=False)
 
-    async def _noted(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer:
+    async def _noted(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer | BudgetKind:
         self.note(ToolStarted(self.attempt, call.id, call.name, summarize_call(call)))
-        try:
-            answer = await self._perform(call, is_nested=is_nested)
-        except CallsExhaustedError:
-            self.note(ToolEnded(self.attempt, call.id, call.name, is_error=True))
-            raise
-        if answer.is_error:
+        answer = await self._perform(call, is_nested=is_nested)
+        is_error = isinstance(answer, BudgetKind) or answer.is_error
+        if is_error and isinstance(answer, ToolAnswer):
             self.budget.note_refusal()
-        self.note(ToolEnded(self.attempt, call.id, call.name, answer.is_error))
+        self.note(ToolEnded(self.attempt, call.id, call.name, is_error))
         return answer
 
-    async def _perform(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer:
+    async def _perform(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer | BudgetKind:
         if call.fault is not None:
             return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
         if call.name == SUBMIT_RESULT:
@@ -75,27 +69,27 @@ class Hands:
         if is_nested:
             return await self.toolbox.call(call.name, call.arguments)
 
-        async def from_script(name: str, arguments: Mapping[str, object]) -> ToolAnswer:
+        async def from_script(
+            name: str, arguments: Mapping[str, object]
+        ) -> ToolAnswer | BudgetKind:
             return await self._call_from_script(call.id, name, arguments)
 
         return await self.toolbox.call(call.name, call.arguments, from_script)
 
     async def _call_from_script(
         self, script: str, name: str, arguments: Mapping[str, object]
-    ) -> ToolAnswer:
-        """Carry out a call of the script that is the call `script`, like any other call.
-
-        Raises:
-            CallsExhaustedError: it may not be made; the attempt is over.
-        """
+    ) -> ToolAnswer | BudgetKind:
+        """Carry out a call of the script that is the call `script`, like any other call."""
         tripped = self.budget.begin_call()
         if tripped is not None:
-            raise CallsExhaustedError(self.budget.describe(tripped))
+            return tripped
         self._nested += 1
         # No call of a model has a dot in its id, so that this one is free.
         call = tidy_call(ToolCall("", name, arguments), (), self._nested)
         named = ToolCall(f"{script}.{self._nested}", call.name, call.arguments, call.fault)
         answer = await self._noted(named, is_nested=True)
+        if isinstance(answer, BudgetKind):
+            return answer
         return ToolAnswer(whole_characters(answer.text), answer.is_error)
 
     def _judge(self, call: ToolCall) -> ToolAnswer:

@@ -7,12 +7,12 @@ through the loop, which guards, counts and notes it. Calls run one after another
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 from pydantic import Field
 
+from agents.budget import BudgetKind
 from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT, keep_last, with_notes
 from agents.filetools.arguments import ArgumentsError, Text, decode_arguments
 from agents.filetools.tool import ToolAnswer
@@ -22,7 +22,7 @@ from agents.models.port import ToolDeclaration
 from agents.sandbox import SandboxError, ScriptCall, ScriptDone, ScriptFailed
 from agents.schema import describe
 from agents.submission import SUBMIT_RESULT
-from agents.toolbox import CallsExhaustedError, NestedCall, ScriptTool
+from agents.toolbox import NestedCall, ScriptTool
 from engine.records.request import Request
 from engine.system.identity import identify
 from engine.system.ledger import write_down
@@ -47,15 +47,12 @@ class CodemodeArguments(Request):
     )
 
 
-def codemode_tool(
-    tools: Sequence[ToolDeclaration], mark: str | None, binary: Path | None = None
-) -> ScriptTool:
+def codemode_tool(tools: Sequence[ToolDeclaration], mark: str | None) -> ScriptTool:
     """Return the tool for an agent with `tools`.
 
     Args:
         tools: what its scripts may call, in order.
         mark: of the agent's processes, under which the sandbox's is written down too.
-        binary: of the sandbox's process; by default the one that came with the library.
     """
     schemas = {tool.name: tool.parameters for tool in tools}
     signatures = ", ".join(_signature(name, schema) for name, schema in schemas.items())
@@ -67,7 +64,7 @@ def codemode_tool(
         f"{LINE_LIMIT} lines or {BYTE_LIMIT // 1024} KB, whichever is less. A script has no files, "
         "network or environment of its own and remembers nothing of earlier ones."
     )
-    runner = _Runner(schemas, mark, binary)
+    runner = _Runner(schemas, mark)
     return ScriptTool(
         ToolDeclaration(CODEMODE, description, describe(CodemodeArguments)), runner.run
     )
@@ -83,13 +80,11 @@ class _Runner:
 
     schemas: Mapping[str, Mapping[str, object]]
     mark: str | None
-    binary: Path | None
 
-    async def run(self, arguments: object, nested: NestedCall) -> ToolAnswer:
+    async def run(self, arguments: object, nested: NestedCall) -> ToolAnswer | BudgetKind:
         """Run a script and return what the model reads of it; cancelling ends it at once.
 
-        Raises:
-            CallsExhaustedError: `nested` raised it; the script is over.
+        What forbids one of its calls ends it too, and is returned.
         """
         try:
             code = decode_arguments(CodemodeArguments, arguments).code
@@ -100,24 +95,19 @@ class _Runner:
             return ToolAnswer(f"{CODEMODE}: {fault}; send it in parts", is_error=True)
         printed = _Printed()
         ended = await self._run_watched(code, printed, nested)
-        if isinstance(ended, CallsExhaustedError):
-            raise ended
+        if isinstance(ended, BudgetKind):
+            return ended
         return await trio.to_thread.run_sync(_answer, printed, ended)
 
     async def _run_watched(
         self, code: str, printed: "_Printed", nested: NestedCall
-    ) -> ScriptDone | ScriptFailed | CallsExhaustedError:
+    ) -> ScriptDone | ScriptFailed | BudgetKind:
         """Run a script beside a watch that kills its sandbox when this is cancelled, or over."""
         sandbox = await trio.to_thread.run_sync(self._prepare, printed)
-        ended: ScriptDone | ScriptFailed | CallsExhaustedError
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_kill_at_end, sandbox)
-                try:
-                    ended = await self._lead(sandbox, code, nested)
-                except CallsExhaustedError as error:
-                    # Raised in here, it would leave the nursery in a group.
-                    ended = error
+                ended = await self._lead(sandbox, code, nested)
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):
@@ -127,17 +117,19 @@ class _Runner:
     def _prepare(self, printed: "_Printed") -> "SandboxProcess":
         from agents.sandbox_process import SandboxProcess  # noqa: PLC0415 - its library is large
 
-        return SandboxProcess(tuple(self.schemas), _OTHERS, printed.add, self.binary)
+        return SandboxProcess(tuple(self.schemas), _OTHERS, printed.add)
 
     async def _lead(
         self, sandbox: "SandboxProcess", code: str, nested: NestedCall
-    ) -> ScriptDone | ScriptFailed:
+    ) -> ScriptDone | ScriptFailed | BudgetKind:
         fault = await trio.to_thread.run_sync(self._open, sandbox)
         if fault is not None:
             return ScriptFailed(f"scripts cannot be run here; call your tools directly: {fault}")
         step = await trio.to_thread.run_sync(sandbox.start, code, limiter=_threads)
         while isinstance(step, ScriptCall):
             answer = await self._call(step, nested)
+            if isinstance(answer, BudgetKind):
+                return answer
             text = whole_characters(answer.text)
             reply = sandbox.refuse if answer.is_error else sandbox.give
             step = await trio.to_thread.run_sync(reply, text, limiter=_threads)
@@ -154,7 +146,7 @@ class _Runner:
             write_down(self.mark, identity)
         return None
 
-    async def _call(self, call: ScriptCall, nested: NestedCall) -> ToolAnswer:
+    async def _call(self, call: ScriptCall, nested: NestedCall) -> ToolAnswer | BudgetKind:
         try:
             arguments = self._arguments(call)
         except ArgumentsError as error:

@@ -15,7 +15,6 @@ import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import pydantic_monty as monty
 
@@ -62,7 +61,6 @@ class SandboxProcess:
         tools: Sequence[str],
         refused: Collection[str],
         show: Callable[[str], None],
-        binary: Path | None = None,
     ) -> None:
         """Prepare a sandbox; nothing is started.
 
@@ -70,12 +68,10 @@ class SandboxProcess:
             tools: the functions that scripts are told of.
             refused: more functions; a call of them is a step too, so that its refusal has reasons.
             show: takes what the script prints, piece by piece, in order, in a worker thread.
-            binary: of the sandbox's process; by default the one that came with the library.
         """
         self._tools = tuple(tools)
         self._functions = frozenset({*tools, *refused})
         self._show = show
-        self._binary = binary
         self._stack = ExitStack()
         self._snapshot: _Snapshot | None = None
         self._session: monty.MontySession | None = None
@@ -90,7 +86,6 @@ class SandboxProcess:
             SandboxError: it does not start.
         """
         pool = monty.Monty(
-            binary_path=self._binary,
             min_processes=0,
             max_processes=1,
             request_timeout=RUN_LIMIT_S + 2 * GRACE_S,

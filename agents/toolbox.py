@@ -3,25 +3,22 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import trio
 
+from agents.budget import BudgetKind
 from agents.filetools.registry import TOOLS
 from agents.filetools.tool import Tool, ToolAnswer, ToolContext
 from agents.guard import Guard
 from agents.models.port import ToolDeclaration
-from engine.core.errors import PinataError
 
 MAX_ANSWER_CHARS = 1_000_000
 _log = logging.getLogger(f"pinata.{__name__}")
 
 # How a script calls a tool: name and arguments, guarded, counted and noted like every other call.
-NestedCall: TypeAlias = Callable[[str, Mapping[str, object]], Awaitable[ToolAnswer]]
-
-
-class CallsExhaustedError(PinataError):
-    """A script wanted one more tool call than the attempt may make: the attempt is over."""
+# A kind of budget in place of an answer forbids the call: script and attempt are over.
+NestedCall: TypeAlias = Callable[[str, Mapping[str, object]], Awaitable[ToolAnswer | BudgetKind]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +27,12 @@ class ScriptTool:
 
     Attributes:
         declaration: the tool as the model sees it.
-        run: takes the arguments as the model sent them and the way to call a tool. Raises nothing
-            but `CallsExhaustedError` and `trio.Cancelled`, unless there is a bug.
+        run: takes the arguments as the model sent them and the way to call a tool; passes on what
+            forbids one. Raises nothing but `trio.Cancelled`, unless there is a bug.
     """
 
     declaration: ToolDeclaration
-    run: Callable[[object, NestedCall], Awaitable[ToolAnswer]]
+    run: Callable[[object, NestedCall], Awaitable[ToolAnswer | BudgetKind]]
 
 
 def declare(tool: Tool) -> ToolDeclaration:
@@ -74,9 +71,17 @@ class Toolbox:
         shown = map(declare, self._tools.values())
         return tuple(shown if self._script is None else [*shown, self._script.declaration])
 
+    @overload
+    async def call(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer: ...
+
+    @overload
+    async def call(
+        self, name: str, arguments: Mapping[str, object], nested: NestedCall
+    ) -> ToolAnswer | BudgetKind: ...
+
     async def call(
         self, name: str, arguments: Mapping[str, object], nested: NestedCall | None = None
-    ) -> ToolAnswer:
+    ) -> ToolAnswer | BudgetKind:
         """Carry a call out and return the answer for the model, refusals and breakdowns too.
 
         Args:
@@ -84,26 +89,24 @@ class Toolbox:
             arguments: as the model sent them.
             nested: how a script's calls are made; None for a call that a script makes itself.
 
-        Raises:
-            CallsExhaustedError: `nested` raised it.
+        Returns:
+            What forbids a call of the script, instead of an answer, if something does.
         """
         refusal = await trio.to_thread.run_sync(self._guard.check, name, arguments)
         if refusal is not None:
             return ToolAnswer(refusal.message, is_error=True)
         try:
             answer = await self._perform(name, arguments, nested)
-        except CallsExhaustedError:
-            raise
         except Exception:  # noqa: BLE001 - a tool call's boundary: a bug in a tool must not end the agent
             _log.exception("tool %s broke", name)
             return ToolAnswer(f"{name} broke down; try another way", is_error=True)
-        if len(answer.text) > MAX_ANSWER_CHARS:
+        if isinstance(answer, ToolAnswer) and len(answer.text) > MAX_ANSWER_CHARS:
             return ToolAnswer(answer.text[:MAX_ANSWER_CHARS] + "\n[cut]", answer.is_error)
         return answer
 
     async def _perform(
         self, name: str, arguments: Mapping[str, object], nested: NestedCall | None
-    ) -> ToolAnswer:
+    ) -> ToolAnswer | BudgetKind:
         if self._script is not None and name == self._script.declaration.name:
             if nested is None:
                 return ToolAnswer("a script cannot start another one", is_error=True)

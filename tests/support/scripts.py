@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agents.budget import BudgetKind
 from agents.codemode import codemode_tool
 from agents.filetools.registry import TOOLS
 from agents.filetools.tool import ToolAnswer
 from agents.guard import Guard
 from agents.loadout import CODEMODE, DEFAULT_TOOLS
-from agents.toolbox import CallsExhaustedError, Toolbox, declare
+from agents.toolbox import NestedCall, Toolbox, declare
 from engine.core.spec import Kind
 from tests.support.toolbox import Toolbox as Shop
 
@@ -35,18 +36,23 @@ class Scripter:
         tmp_path: Path,
         kind: Kind = Kind.READER,
         owned: tuple[str, ...] = (),
-        binary: Path | None = None,
     ) -> "Scripter":
         """Make an agent whose working directory is new; a writer owns `owned`."""
         shop = Shop.create(tmp_path)
         names = DEFAULT_TOOLS[kind]
         guard = Guard(kind, shop.root, owned, (*names, CODEMODE), fold_case=False)
-        script = codemode_tool([declare(TOOLS[name]) for name in names], shop.mark, binary)
+        script = codemode_tool([declare(TOOLS[name]) for name in names], shop.mark)
         return cls(shop, Toolbox(names, guard, shop.context, script=script))
 
     async def run(self, code: str) -> ToolAnswer:
         """Run an indented block of Python and return what the model reads."""
-        return await self.box.call(CODEMODE, {"code": textwrap.dedent(code)}, self.nested)
+        answer = await self.run_with(self.nested, textwrap.dedent(code))
+        assert isinstance(answer, ToolAnswer), answer
+        return answer
+
+    async def run_with(self, nested: NestedCall, code: str) -> ToolAnswer | BudgetKind:
+        """Run a script whose calls are made in another way."""
+        return await self.box.call(CODEMODE, {"code": code}, nested)
 
     async def text(self, code: str) -> str:
         """Run a script that must come to its end."""
@@ -60,10 +66,10 @@ class Scripter:
         assert answer.is_error, answer.text
         return answer.text
 
-    async def nested(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer:
+    async def nested(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer | BudgetKind:
         """Make a script's call, as the agent's loop does."""
         if self.calls_left == 0:
-            raise CallsExhaustedError("no call is left")
+            return BudgetKind.TOOL_CALLS
         self.calls_left -= 1
         self.calls.append(name)
         return await self.box.call(name, arguments)
