@@ -10,6 +10,8 @@ from engine.system.files import is_there
 from engine.system.links import leads_out
 
 MOST_FILES = 1_000
+# How many names are looked at before giving up, whatever they are.
+MOST_ENTRIES = 20_000
 
 
 @dataclass(slots=True)
@@ -27,9 +29,7 @@ class Found:
     notices: list[str] = field(default_factory=list)
 
 
-def find_definition_files(
-    folder: Path, within: Path | None = None, *, most_entries: int = 20_000
-) -> Found:
+def find_definition_files(folder: Path, within: Path | None = None) -> Found:
     """Return the `*.md` files below `folder`, but no `*.example.md`; blocks.
 
     Links are followed, each folder once. A folder that is not there holds nothing.
@@ -37,7 +37,6 @@ def find_definition_files(
     Args:
         folder: where to look; folders below it are looked into as well.
         within: what no link may lead out of; None lets them lead anywhere.
-        most_entries: how many names are looked at before giving up, whatever they are.
     """
     found = Found()
     try:
@@ -47,7 +46,7 @@ def find_definition_files(
         found.notices.append(str(error))
         return found
     limit = None if within is None else within.resolve()
-    for count, path in enumerate(_walk(folder, limit, most_entries, found.notices)):
+    for count, path in enumerate(_walk(folder, limit, MOST_ENTRIES, found.notices)):
         if count == MOST_FILES:
             found.notices.append(
                 f"{folder} holds more than {MOST_FILES:,} definitions: the rest is left out"

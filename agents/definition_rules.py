@@ -8,7 +8,7 @@ from engine.core.spec import Kind
 
 
 def build(
-    name: str, settings: FrontMatter, persona: str, sources: tuple[Source, ...], *, web_tools: bool
+    name: str, settings: FrontMatter, persona: str, sources: tuple[Source, ...]
 ) -> tuple[HerdDefinition, Definition | None]:
     """Return what the herd can launch and what runs can use, which is None without a kind.
 
@@ -17,7 +17,6 @@ def build(
         settings: of all its files together.
         persona: the text of all its files together.
         sources: of its files, the lowest first.
-        web_tools: whether something provides the tools that reach the web.
 
     Raises:
         FaultError: the settings do not stand together.
@@ -31,27 +30,27 @@ def build(
     persona += "\n"
     model = _model(settings.model)
     herd = herd_definition(name, settings, persona=persona, model=model, sources=sources)
+    if settings.require_sources and settings.kind is not Kind.READER:
+        raise FaultError("requireSources: is for readers; remove it")
     if settings.kind is None:
-        if settings.require_sources:
-            raise FaultError("requireSources: is for readers; remove it")
         return herd, None
     definition = Definition(
         name=name,
         kind=settings.kind,
         description=settings.description,
-        tools=_tools(settings.kind, settings.tools, web_tools=web_tools),
+        tools=_tools(settings.kind, settings.tools),
         persona=persona,
         model=model,
         thinking=settings.thinking,
         backend=settings.backend,
         codemode=settings.codemode,
-        require_sources=_require_sources(settings.kind, wanted=settings.require_sources),
+        require_sources=bool(settings.require_sources),
         source=sources[-1],
     )
     return herd, definition
 
 
-def _tools(kind: Kind, listed: tuple[str, ...] | None, *, web_tools: bool) -> tuple[str, ...]:
+def _tools(kind: Kind, listed: tuple[str, ...] | None) -> tuple[str, ...]:
     if listed is None:
         return DEFAULT_TOOLS[kind]
     if not listed:
@@ -62,9 +61,9 @@ def _tools(kind: Kind, listed: tuple[str, ...] | None, *, web_tools: bool) -> tu
     if beyond:
         allowed = ", ".join(sorted(CEILINGS[kind]))
         raise FaultError(f"tools: a {kind.value} may not have {beyond[0]}; it may have {allowed}")
-    missing = [tool for tool in listed if tool in WEB_TOOLS]
-    if missing and not web_tools:
-        raise FaultError(f"tools: {missing[0]} needs a web extension, and none was found")
+    web = [tool for tool in listed if tool in WEB_TOOLS]
+    if web:
+        raise FaultError(f"tools: {web[0]} needs a web extension, which this release does not load")
     return listed
 
 
@@ -75,9 +74,3 @@ def _model(text: str | None) -> tuple[str, str] | None:
     if not (provider and slash and model):
         raise FaultError("model: must be a provider and an id with a slash between them")
     return provider, model
-
-
-def _require_sources(kind: Kind, *, wanted: bool | None) -> bool:
-    if wanted and kind is not Kind.READER:
-        raise FaultError("requireSources: is for readers; remove it")
-    return bool(wanted)

@@ -103,7 +103,7 @@ class _Draft:
     settings: FrontMatter = field(default_factory=FrontMatter)
     persona: str = ""
 
-    def build(self, name: str, *, web_tools: bool) -> tuple[HerdDefinition, Definition | None]:
+    def build(self, name: str) -> tuple[HerdDefinition, Definition | None]:
         """Return what the herd can launch and what runs can use.
 
         Raises:
@@ -111,10 +111,10 @@ class _Draft:
         """
         if self.fault is not None:
             raise FaultError(self.fault)
-        return build(name, self.settings, self.persona, self.sources, web_tools=web_tools)
+        return build(name, self.settings, self.persona, self.sources)
 
 
-def load_roster(layers: Sequence[Layer] = (BUNDLED,), *, web_tools: bool = False) -> Roster:
+def load_roster(layers: Sequence[Layer] = (BUNDLED,)) -> Roster:
     """Read the definitions of all layers; blocks, so call it in a thread.
 
     A later file of a name overlays the earlier one: settings that it states replace those below,
@@ -123,7 +123,6 @@ def load_roster(layers: Sequence[Layer] = (BUNDLED,), *, web_tools: bool = False
 
     Args:
         layers: the lowest first.
-        web_tools: whether something provides the tools that reach the web.
     """
     drafts: dict[str, _Draft] = {}
     notices: list[str] = []
@@ -139,7 +138,7 @@ def load_roster(layers: Sequence[Layer] = (BUNDLED,), *, web_tools: bool = False
     faults: dict[str, str] = {}
     for name, draft in sorted(drafts.items()):
         try:
-            built[name], definition = draft.build(name, web_tools=web_tools)
+            built[name], definition = draft.build(name)
         except FaultError as fault:
             faults[name] = str(fault)
         else:

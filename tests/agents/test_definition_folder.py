@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from agents import definition_folder
 from agents.definition_folder import MOST_FILES, find_definition_files
 from tests.support.privileges import unprivileged
 
@@ -32,17 +33,22 @@ def test_too_many_files_are_cut_off_with_a_notice(tmp_path: Path) -> None:
     assert found.notices == [f"{tmp_path} holds more than 1,000 definitions: the rest is left out"]
 
 
-def test_a_folder_full_of_other_things_is_left_with_a_notice(tmp_path: Path) -> None:
+def test_a_folder_full_of_other_things_is_left_with_a_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(definition_folder, "MOST_ENTRIES", 20)
     for folder in ("b", "c"):
         (tmp_path / folder).mkdir()
         for number in range(10):
             (tmp_path / folder / str(number)).touch()
     (tmp_path / "a.md").touch()
     (tmp_path / "c" / "late.md").touch()
-    found = find_definition_files(tmp_path, most_entries=20)
+    found = find_definition_files(tmp_path)
     assert list(found.files) == ["a"]
     assert found.notices == [f"{tmp_path} holds too much besides definitions: the rest is left out"]
-    assert list(find_definition_files(tmp_path, most_entries=24).files) == ["a", "late"]
+    for number in range(4):
+        (tmp_path / "b" / str(number)).unlink()
+    assert list(find_definition_files(tmp_path).files) == ["a", "late"]
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

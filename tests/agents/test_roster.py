@@ -19,8 +19,8 @@ def put(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(textwrap.dedent(text), encoding="utf-8")
 
 
-def roster_of(tmp_path: Path, *, web_tools: bool = False) -> Roster:
-    return load_roster([Layer(Source.USER, tmp_path)], web_tools=web_tools)
+def roster_of(tmp_path: Path) -> Roster:
+    return load_roster([Layer(Source.USER, tmp_path)])
 
 
 def reason_of(tmp_path: Path, text: str, name: str = "x") -> str:
@@ -201,9 +201,12 @@ def test_a_faulty_file_hides_no_other(tmp_path: Path) -> None:
     assert (list(roster.definitions), list(roster.reasons)) == (["good"], ["bad"])
 
 
-def test_web_tools_are_for_readers_when_something_provides_them(tmp_path: Path) -> None:
+def test_web_tools_are_not_there_and_a_definition_that_lists_them_is_told_so(
+    tmp_path: Path,
+) -> None:
     put(tmp_path, "a.md", GOOD.replace("kind", "tools: [read, web_search]\nkind"))
-    assert roster_of(tmp_path, web_tools=True).definitions["a"].tools == ("read", "web_search")
+    reason = "tools: web_search needs a web extension, which this release does not load"
+    assert roster_of(tmp_path).reasons == {"a": reason}
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
@@ -391,6 +394,6 @@ def test_researcher_of_the_examples_is_unavailable_until_something_reaches_the_w
     examples = Layer(Source.USER, Path(__file__).resolve().parents[2] / "examples" / "agents")
     (found,) = load_roster([examples]).unavailable
     assert (found.name, found.kind) == ("researcher", Kind.READER)
-    assert found.reason == "tools: web_enable needs a web extension, and none was found"
-    roster = load_roster([examples], web_tools=True)
-    assert roster.definitions["researcher"].require_sources
+    assert found.reason == (
+        "tools: web_enable needs a web extension, which this release does not load"
+    )
