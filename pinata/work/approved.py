@@ -14,6 +14,7 @@ from engine.core.spec import Kind, RunSpec
 from pinata.work.history import StoredRun
 from pinata.work.net import net_changes
 from pinata.work.proving import proofs_digest
+from pinata.work.rechecking import contradiction
 from pinata.work.result import Artifact, SavedResult, changes_of, fingerprint_of
 from pinata.work.review import evidence_digest, missing_approval
 from pinata.work.summary import TaskFacts
@@ -79,15 +80,18 @@ async def reviewed(repository: Repository, stored: StoredRun) -> Reviewed:
     """Return the change of a run that succeeded and was approved, wherever it may go.
 
     Raises:
-        NotApprovedError: a task did not succeed, or a review is missing or stale.
-        CorruptionError: what is recorded of a writer does not agree with itself.
+        NotApprovedError: a task or the run did not succeed, or a review is missing or stale.
+        CorruptionError: what is recorded of a task does not agree with itself or the request.
     """
     spec, results = stored.spec, stored.results
     if spec.approval is None or not spec.has_writers:
         raise NotApprovedError("the run has no task that changes files: there is nothing to apply")
     refuse_unsuccessful(spec, stored.facts)
+    if (settled := stored.view.status) is not Status.SUCCEEDED:
+        raise NotApprovedError(f"the run is {settled.value}: it must succeed as a whole")
     if (missing := missing_approval(spec, results)) is not None:
         raise NotApprovedError(missing)
+    _refuse_contradictions(stored)
     steps = [Step(task, await _intact(repository, results[task])) for task in ordered_writers(spec)]
     return Reviewed(tuple(steps), evidence_digest(spec, results))
 
@@ -108,6 +112,22 @@ def refuse_unsuccessful(spec: RunSpec, facts: Mapping[TaskId, TaskFacts]) -> Non
         status = facts[task.id].status
         if status is not Status.SUCCEEDED:
             raise NotApprovedError(f"task {task.id} is {status.value}: every task must succeed")
+
+
+def _refuse_contradictions(stored: StoredRun) -> None:
+    """Refuse results that cannot have come about as the request says, whatever wrote them.
+
+    Raises:
+        CorruptionError: names the first such task.
+    """
+    spec, record = stored.spec, stored.record
+    for task in spec.tasks:
+        result = stored.results.get(task.id)
+        if result is None:
+            raise CorruptionError(f"task {task.id} succeeded without a result")
+        wrong = contradiction(spec, result, record.base, fold_case=record.fold_case)
+        if wrong is not None:
+            raise CorruptionError(f"the saved result of task {task.id} is not true: {wrong}")
 
 
 def never_integrated(changes: Sequence[Change]) -> str | None:

@@ -13,6 +13,7 @@ from engine.core.ids import AttemptId
 from engine.core.outcome import FailureStage, Status
 from engine.core.quote import quote_value
 from engine.core.spec import CheckSpec, TaskSpec
+from pinata.work.rechecking import planned_checks
 from pinata.work.result import Artifact, Review, SavedResult, SteerRecord, Usage
 
 
@@ -69,10 +70,7 @@ class Draft:
     @property
     def planned(self) -> tuple[tuple[ListName, CheckSpec], ...]:
         """The attempt's checks in the order in which they are run."""
-        return (
-            *(("checks", check) for check in self.task.checks),
-            *(("evidenceChecks", check) for check in self.task.evidence_checks),
-        )
+        return planned_checks(self.task)
 
     def result(self, ending: Ending, ended_at_ms: int) -> SavedResult:
         """Return what is saved when the attempt ends like this."""

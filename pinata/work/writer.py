@@ -9,7 +9,6 @@ from engine.core.events import RepairStarted
 from engine.core.fingerprint import artifact_fingerprint, digest
 from engine.core.ids import CommitId, TreeId
 from engine.core.outcome import FailureStage, Status
-from engine.core.ownership import Ownership
 from engine.core.quote import name_list
 from engine.core.spec import Kind
 from engine.ports import Reporter
@@ -17,6 +16,7 @@ from engine.system.files import make_private_dir
 from pinata.work.agent import Assignment, dependencies, lead
 from pinata.work.draft import Draft, Ending
 from pinata.work.proving import proofs_digest, run_checks
+from pinata.work.rechecking import false_claim, trespass
 from pinata.work.result import Artifact, Patch, changes_of, stored_changes
 from pinata.work.setup import set_up
 from pinata.work.watching import Before, disturbance, look_before, note_ignored
@@ -113,9 +113,7 @@ def _trespass(workshop: Workshop, draft: Draft, found: Capture, base: CommitId) 
     if found.nested:
         nested = [quote_path(path) for path in found.nested]
         return f"it put repositories or submodules into its worktree: {name_list(nested)}"
-    owned = Ownership.build(draft.task.ownership, fold_case=workshop.run.record.fold_case)
-    unowned = [quote_path(c.path) for c in found.changes if not owned.owns(c.path)]
-    return f"it changed what it does not own: {name_list(unowned)}" if unowned else None
+    return trespass(draft.task, found.changes, fold_case=workshop.run.record.fold_case)
 
 
 async def _prove(
@@ -150,14 +148,3 @@ async def _prove(
     )
     draft.artifact = replace(artifact, fingerprint=fingerprint)
     return ending
-
-
-def false_claim(claimed: tuple[str, ...], artifact: Artifact) -> str | None:
-    """Return how the paths that a writer names differ from those that changed, None if not."""
-    captured = {change.path for change in artifact.changes}
-    parts = []
-    if missing := sorted(captured - set(claimed)):
-        parts.append(f"it does not name {name_list(missing)}")
-    if extra := sorted(set(claimed) - captured):
-        parts.append(f"it names {name_list(extra)}, which did not change")
-    return f"changedFiles is not what changed: {'; '.join(parts)}" if parts else None
