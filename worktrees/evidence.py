@@ -133,11 +133,10 @@ def _read(store: ObjectStore, commit: CommitId) -> EvidenceTree:
         if path == FILES and entry.is_folder:
             files = _file_ids(store, entry)
             continue
-        data = store.read(entry.object_id, ObjectType.BLOB)
-        room -= len(data)
+        room -= store.size(entry.object_id)
         if room < 0 or len(documents) >= _MOST_DOCUMENTS:
             raise CorruptionError(f"evidence {commit} is larger than any evidence is")
-        documents[path] = data
+        documents[path] = store.read(entry.object_id, ObjectType.BLOB)
     return EvidenceTree(documents, files)
 
 

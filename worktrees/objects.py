@@ -97,7 +97,23 @@ class ObjectStore:
 
     def tree(self, tree_id: str) -> dict[bytes, TreeEntry]:
         """Return the entries of one tree, in its order."""
-        return _decode_tree(self.read(tree_id, ObjectType.TREE))
+        entries = _decode_tree(self.read(tree_id, ObjectType.TREE))
+        if entries is None:
+            # Git itself would check some of them out under names that a look-up does not find.
+            raise UnreadableObjectError(tree_id, "its entries have no proper names")
+        return entries
+
+    def size(self, object_id: str) -> int:
+        """Return how many bytes an object's content takes, without reading it.
+
+        Raises:
+            UnreadableObjectError: it is missing.
+        """
+        try:
+            _, size = self._repo.odb.read_header(object_id)
+        except (KeyError, ValueError) as error:
+            raise UnreadableObjectError(object_id, str(error)) from error
+        return int(size)
 
     def write_tree(self, entries: Mapping[bytes, TreeEntry]) -> TreeId:
         """Store a tree and return its id."""
@@ -220,14 +236,18 @@ class ObjectStore:
             entries.pop(name, None)
 
 
-def _decode_tree(data: bytes) -> dict[bytes, TreeEntry]:
+def _decode_tree(data: bytes) -> dict[bytes, TreeEntry] | None:
+    """Return a tree's entries; None when a name is empty, holds a slash or comes twice."""
     entries: dict[bytes, TreeEntry] = {}
     at = 0
     while at < len(data):
         space = data.index(b" ", at)
         end = data.index(b"\0", space)
         mode = _CANONICAL.get(data[at:space], data[at:space].decode("ascii").rjust(6, "0"))
-        entries[data[space + 1 : end]] = TreeEntry(mode, data[end + 1 : end + 21].hex())
+        name = data[space + 1 : end]
+        if not name or b"/" in name or name in entries:
+            return None
+        entries[name] = TreeEntry(mode, data[end + 1 : end + 21].hex())
         at = end + 21
     return entries
 

@@ -17,10 +17,13 @@ from engine.core.changes import (
     Change,
     quote_path,
 )
+from engine.core.environment import validate_pass_env
 from engine.core.errors import ConflictError, CorruptionError, UsageError
 from engine.core.fingerprint import artifact_fingerprint, digest
 from engine.core.ids import BlobId, TaskId, TreeId
 from engine.core.outcome import Status, Verdict
+from engine.core.spec import CheckSpec
+from engine.records.check import decode_checks
 from pinata.work.approved import never_integrated
 from pinata.work.evidence import contents, is_shown, withheld
 from pinata.work.evidence_record import (
@@ -52,6 +55,7 @@ class Evidence:
 
     Attributes:
         writers, reviews, receipts: by the names of their documents.
+        planned: the checks for a destination.
     """
 
     tree: EvidenceTree
@@ -59,16 +63,13 @@ class Evidence:
     writers: dict[str, WriterV1]
     reviews: dict[str, ReviewV1]
     receipts: dict[str, Receipt]
+    planned: tuple[CheckSpec, ...]
 
     @property
-    def changes(self) -> tuple[Change, ...]:
-        """The net effect of all writers, one change per path, sorted by path.
-
-        Raises:
-            ConflictError: they do not follow one another.
-        """
-        ordered = [(TaskId(task), self.writers[task]) for task in self.manifest.order]
-        return net_changes([(task, changes_of_stored(each.changes)) for task, each in ordered])
+    def steps(self) -> tuple[tuple[TaskId, tuple[Change, ...]], ...]:
+        """What each writer changed, predecessors before dependents."""
+        ordered = ((TaskId(task), self.writers[task]) for task in self.manifest.order)
+        return tuple((task, changes_of_stored(each.changes)) for task, each in ordered)
 
 
 def decode_evidence(tree: EvidenceTree) -> Evidence:
@@ -99,7 +100,25 @@ def decode_evidence(tree: EvidenceTree) -> Evidence:
             receipts[name] = decode_document(Receipt, data, path)
         elif folder != "writers" or not path.endswith(".patch"):
             raise CorruptionError(f"{path} does not belong into evidence")
-    return Evidence(tree, manifest, writers, reviews, receipts)
+    return Evidence(tree, manifest, writers, reviews, receipts, _planned(manifest))
+
+
+def _planned(manifest: ManifestV1) -> tuple[CheckSpec, ...]:
+    """Return the checks that a manifest names, held to the rules for those of a job.
+
+    Raises:
+        CorruptionError: no job could have had them.
+    """
+    said = [
+        {"id": check.id, "argv": list(check.argv), "timeoutMs": check.timeout_ms}
+        for check in manifest.integrated_checks
+    ]
+    try:
+        for name in manifest.pass_env:
+            validate_pass_env(name)
+        return decode_checks(said, "integrated_checks")
+    except UsageError as error:
+        raise CorruptionError(f"{MANIFEST} is damaged: {error}") from error
 
 
 def _check_shape(path: str, writer: WriterV1) -> None:
@@ -152,6 +171,10 @@ def _run_faults(evidence: Evidence) -> Iterator[str]:
         yield f"writers/{task}.json is missing: the change of {task} is not in the evidence"
     for task in sorted(writers.keys() - set(manifest.order)):
         yield f"writers/{task}.json: {MANIFEST} does not name it"
+    if not manifest.order:
+        yield f"{MANIFEST}: it names no change that could be held against anything"
+    if len(set(manifest.order)) < len(manifest.order):
+        yield f"{MANIFEST}: it names a writer twice"
     needed: set[BlobId] = set()
     for writer in writers.values():
         needed |= contents(changes_of_stored(writer.changes))
@@ -159,7 +182,7 @@ def _run_faults(evidence: Evidence) -> Iterator[str]:
         yield f"files/{blob} belongs to no change"
     if sorted(manifest.order) == sorted(writers):
         try:
-            _ = evidence.changes
+            net_changes(evidence.steps)
         except ConflictError as error:
             yield str(error)
 
@@ -216,12 +239,13 @@ def _check_faults(writer: WriterV1) -> Iterator[str]:
 
 def _review_faults(evidence: Evidence, name: str, review: ReviewV1) -> Iterator[str]:
     writer = evidence.writers.get(review.writer)
-    said = (review.submission or {}).get("review") or {}
+    said = (review.submission or {}).get("review")
+    verdict = said.get("verdict") if isinstance(said, dict) else None
     if review.task != name:
         yield f"it is about {review.task}"
     if review.status is not Status.SUCCEEDED or review.verdict is not Verdict.APPROVE:
         yield f"{review.task} did not approve"
-    if isinstance(said, dict) and said.get("verdict") != (review.verdict and review.verdict.value):
+    if verdict != (review.verdict and review.verdict.value):
         yield "its verdict is not the one that was handed in"
     if writer is None:
         yield f"it reviews {review.writer}, which is not in the evidence"

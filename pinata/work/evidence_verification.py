@@ -1,9 +1,6 @@
 """Verifies a commit or a checkout against evidence alone: no record of the run is needed."""
 
-import secrets
-import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,23 +8,20 @@ from typing import Any
 import trio
 
 from checks.suite import SuiteSpec, run_suite
-from engine.core.changes import Change, quote_path
+from engine.core.changes import quote_path
 from engine.core.environment import child_environment
 from engine.core.errors import CorruptionError, UsageError
-from engine.core.ids import CheckId, CommitId, RunId, TaskId
-from engine.core.spec import CheckSpec
-from engine.system import locks, strays
-from engine.system.files import make_private_dir
+from engine.core.ids import CommitId
+from engine.system import strays
 from pinata.work.context import Context
+from pinata.work.evidence_bench import Bench, open_bench
 from pinata.work.evidence_check import Evidence, decode_evidence, find_faults
-from pinata.work.places import Places
 from pinata.work.receipt import judge, proof_answer
-from pinata.work.verification import Silent, result_of
+from pinata.work.verification import Silent, final_results
 from worktrees.apply_stage import StoredFile
 from worktrees.discovery import discover
 from worktrees.evidence import find_evidence, read_evidence
 from worktrees.hygiene import Repository
-from worktrees.lease import create_worktree, remove_worktree
 from worktrees.objects import read_commit_tree, read_entries
 from worktrees.presence import differing_paths
 from worktrees.refs import read_ref
@@ -78,23 +72,25 @@ async def verify_evidence(context: Context, spec: EvidenceSpec) -> dict[str, Any
     subject = None if spec.commit is None else await _commit(repository, spec.commit)
     out: dict[str, Any] = {"evidence": found, "pinned": is_pinned, "commit": subject}
     try:
-        evidence = decode_evidence(await read_evidence(repository, found))
+        tree = await read_evidence(repository, found)
+        evidence = await trio.to_thread.run_sync(decode_evidence, tree)
         faults = await find_faults(repository, evidence)
     except CorruptionError as error:
         return {**out, **_nothing_run([str(error)])}
     out["run"] = evidence.manifest.run
     if faults:
         return {**out, **_nothing_run(faults)}
-    differing = await _differing(repository, evidence.changes, subject)
-    out |= {
-        "faults": [],
-        "application": "different" if differing else "exact",
-        "differingPaths": [quote_path(path) for path in differing],
-    }
-    if not (is_pinned or spec.run_checks):
-        omitted = [check.id for check in evidence.manifest.integrated_checks]
-        return {**out, "status": "not_run", "checks": [], "omitted": omitted}
-    return {**out, **await _checked(context, repository, evidence, subject)}
+    async with open_bench(context, repository) as bench:
+        differing = await _differing(repository, evidence, subject, await bench.folder("index"))
+        out |= {
+            "faults": [],
+            "application": "different" if differing else "exact",
+            "differingPaths": [quote_path(path) for path in differing],
+        }
+        if is_pinned or spec.run_checks:
+            return {**out, **await _checked(context, bench, evidence, subject)}
+    omitted = [check.id for check in evidence.planned]
+    return {**out, "status": "not_run", "checks": [], "omitted": omitted}
 
 
 def _nothing_run(faults: Sequence[str]) -> dict[str, Any]:
@@ -109,19 +105,12 @@ async def _commit(repository: Repository, name: str) -> CommitId:
 
 
 async def _differing(
-    repository: Repository, changes: Sequence[Change], subject: CommitId | None
+    repository: Repository, evidence: Evidence, subject: CommitId | None, scratch: Path
 ) -> tuple[bytes, ...]:
     """Return the paths that do not hold the approved result."""
-    results = {change.path: result_of(change) for change in changes}
+    results = final_results(evidence.steps)
     if subject is None:
-        async with _private_folder() as folder:
-            return await differing_paths(repository, results, folder / "index")
-    return await _differing_in(repository, results, subject)
-
-
-async def _differing_in(
-    repository: Repository, results: Mapping[bytes, StoredFile | None], subject: CommitId
-) -> tuple[bytes, ...]:
+        return await differing_paths(repository, results, scratch / "index")
     tree = await read_commit_tree(repository, subject)
     there = await read_entries(repository, tree, sorted(results))
     return tuple(
@@ -137,77 +126,29 @@ def _mode_and_blob(stored: StoredFile | None) -> tuple[str, str] | None:
 
 
 async def _checked(
-    context: Context, repository: Repository, evidence: Evidence, subject: CommitId | None
+    context: Context, bench: Bench, evidence: Evidence, subject: CommitId | None
 ) -> dict[str, Any]:
     """Run the integrated checks, of a commit in a clean worktree, and say what they came to."""
-    manifest = evidence.manifest
-    mark = secrets.token_hex(16)
-    planned = [
-        CheckSpec(CheckId(check.id), check.argv, check.timeout_ms)
-        for check in manifest.integrated_checks
-    ]
-    async with _private_folder() as folder, _place(context, repository, subject, mark) as place:
-        before = await look(place, await _inner(folder, "before"))
+    async with bench.open_place(context, subject) as place:
+        before = await look(place, await bench.folder("before"))
         try:
             suite = await run_suite(
                 SuiteSpec(
-                    planned=[("integratedChecks", check) for check in planned],
+                    planned=[("integratedChecks", check) for check in evidence.planned],
                     cwd=place.root,
-                    env=child_environment(context.environment, manifest.pass_env),
-                    log_dir=folder / "logs",
-                    mark=f"{mark}/evidence",
+                    env=child_environment(context.environment, evidence.manifest.pass_env),
+                    log_dir=await bench.folder("logs"),
+                    mark=f"{bench.mark}/evidence",
                 ),
                 progress=Silent(),
                 collected=[],
             )
         finally:
             with trio.CancelScope(shield=True):
-                await strays.end_marked(f"{mark}/")
-        after = await look(place, await _inner(folder, "after"))
+                await strays.end_marked(f"{bench.mark}/")
+        after = await look(place, await bench.folder("after"))
     return {
-        "status": judge(before, after, suite.proofs, len(planned)),
+        "status": judge(before, after, suite.proofs, len(evidence.planned)),
         "checks": [proof_answer(proof) for proof in suite.proofs],
         "omitted": [check.id for _, check in suite.not_run],
     }
-
-
-@asynccontextmanager
-async def _place(
-    context: Context, repository: Repository, subject: CommitId | None, mark: str
-) -> AsyncIterator[Repository]:
-    """Yield where checks run: a worktree of `subject` that is gone afterwards, or the checkout."""
-    places = Places.of(repository, context.environment)
-    await trio.to_thread.run_sync(make_private_dir, places.locks)
-    if subject is None:
-        what = f"the checkout {repository.root}"
-        async with locks.claim(places.checkout_lock, what=what, holder=context.holder):
-            yield repository
-        return
-    path = places.worktree(RunId("verify"), TaskId(mark))
-    async with _private_folder() as folder:
-        seed = folder / "seed"
-        try:
-            yield await create_worktree(
-                repository, path, subject, seed, places.worktree_lock, f"verifying {subject}"
-            )
-        finally:
-            with trio.CancelScope(shield=True):
-                await remove_worktree(repository, path, seed, places.worktree_lock)
-
-
-@asynccontextmanager
-async def _private_folder() -> AsyncIterator[Path]:
-    folder = await trio.to_thread.run_sync(
-        lambda: tempfile.TemporaryDirectory(prefix="pinata-", ignore_cleanup_errors=True)
-    )
-    try:
-        yield Path(folder.name)
-    finally:
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(folder.cleanup)
-
-
-async def _inner(folder: Path, name: str) -> Path:
-    inner = folder / name
-    await trio.to_thread.run_sync(inner.mkdir)
-    return inner

@@ -49,6 +49,7 @@ async def integrate(context: Context, folder: RunFolder, root: Path) -> dict[str
                 checks=spec.integrated_checks,
                 list="integratedChecks",
                 no_checks_reason=spec.no_integrated_checks_reason,
+                unverified=(),
                 origin="integrate",
             ),
         )

@@ -71,6 +71,16 @@ class Places:
         return self.locks / f"run-{run}.lock"
 
     @property
+    def verification(self) -> Path:
+        """What verifying a commit against evidence needs while it works; gone afterwards."""
+        return self.runs / "verification"
+
+    @property
+    def verification_lock(self) -> Path:
+        """Held while a commit is verified against evidence."""
+        return self.locks / "verification.lock"
+
+    @property
     def worktree_lock(self) -> Path:
         """Held while a worktree of the repository is being created or removed."""
         return self.locks / "worktrees.lock"

@@ -50,6 +50,7 @@ class Receipt:
         before, after: the destination around the checks.
         omitted: ids of planned checks that were not run.
         differing_paths: quoted, sorted; affected paths that do not hold the approved result.
+        unverified: writers whose change could not be compared, since nothing verified it.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
@@ -65,13 +66,14 @@ class Receipt:
     no_checks_reason: str | None
     differing_paths: tuple[str, ...]
     origin: Literal["verify", "integrate"]
+    unverified: tuple[str, ...] = ()
     kind: Literal["receipt"] = "receipt"
     v: Literal[1] = 1
 
     @property
     def is_exact(self) -> bool:
-        """Whether every affected path held the approved result."""
-        return not self.differing_paths
+        """Whether there was a result of every writer, and every affected path held it."""
+        return not (self.differing_paths or self.unverified)
 
 
 @cache

@@ -1,6 +1,6 @@
 """Proves a destination: runs checks where the user works and writes down what was seen."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from checks.proof import CheckProof, ListName
 from checks.suite import SuiteSpec, run_suite
 from engine.core.changes import ABSENT_MODE, Change, quote_path
 from engine.core.environment import child_environment
+from engine.core.ids import TaskId
 from engine.core.spec import CheckSpec
 from engine.store import RunFolder
 from pinata.work.approved import ordered_writers
@@ -51,11 +52,13 @@ async def verify_run(
     async with open_destination(context, folder, root) as destination:
         spec, results = destination.stored.spec, destination.stored.results
         made = [(task, changes_made(results.get(task))) for task in ordered_writers(spec)]
-        net = net_changes([(task, changes) for task, changes in made if changes is not None])
+        steps = [(task, changes) for task, changes in made if changes is not None]
+        net_changes(steps)
         receipt = await verify(
             destination,
             VerificationSpec(
-                results={change.path: result_of(change) for change in net},
+                results=final_results(steps),
+                unverified=tuple(task for task, changes in made if changes is None),
                 checks=spec.integrated_checks if checks is None else checks,
                 list="integratedChecks" if checks is None else "explicit",
                 no_checks_reason=(
@@ -64,11 +67,10 @@ async def verify_run(
                 origin="verify",
             ),
         )
-        lacking = [task for task, changes in made if changes is None]
         written = await record_evidence(context, destination.repository, destination.stored)
     out = answer(receipt)
-    if lacking:
-        named = ", ".join(lacking)
+    if receipt.unverified:
+        named = ", ".join(receipt.unverified)
         out["notices"] = [f"not compared, since there is no verified change: {named}"]
     return with_written(out, written)
 
@@ -78,6 +80,13 @@ def changes_made(result: SavedResult | None) -> tuple[Change, ...] | None:
     if result is None or result.artifact is None or fingerprint_of(result) is None:
         return None
     return changes_of(result.artifact)
+
+
+def final_results(
+    steps: Iterable[tuple[TaskId, Sequence[Change]]],
+) -> dict[bytes, StoredFile | None]:
+    """Return what each path holds after all `steps`, also one that ends as it began."""
+    return {change.path: result_of(change) for _, changes in steps for change in changes}
 
 
 def result_of(change: Change) -> StoredFile | None:
@@ -93,6 +102,7 @@ class VerificationSpec:
 
     Attributes:
         results: what each affected path should hold; None where nothing should be.
+        unverified: writers whose change is not among the results, since nothing verified it.
         list: which list planned the checks.
         no_checks_reason: why there are none.
     """
@@ -101,6 +111,7 @@ class VerificationSpec:
     checks: tuple[CheckSpec, ...]
     list: ListName
     no_checks_reason: str | None
+    unverified: tuple[TaskId, ...]
     origin: Literal["verify", "integrate"]
 
 
@@ -143,6 +154,7 @@ async def verify(destination: Destination, spec: VerificationSpec) -> Receipt:
         omitted=tuple(check.id for _, check in suite.not_run),
         no_checks_reason=spec.no_checks_reason,
         differing_paths=tuple(quote_path(path) for path in differing),
+        unverified=spec.unverified,
         origin=spec.origin,
     )
     await in_thread(lambda: receipts.save(receipt), "cannot save the receipt")

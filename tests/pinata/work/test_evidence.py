@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,11 +14,12 @@ from typing import Any
 import pytest
 import trio
 
-from engine.core.errors import ConflictError, UsageError
+from engine.core.errors import ConflictError, CorruptionError, UsageError
 from engine.core.ids import BlobId, CommitId, RunId
 from pinata import app
 from pinata.work.evidence_record import DIGESTS, encode_digests
 from pinata.work.observer import Silence
+from tests.support.live import agents_left, live
 from tests.support.projects import (
     PASS,
     Project,
@@ -276,6 +278,30 @@ BENT: dict[str, tuple[Callable[[Documents], None], str]] = {
         edited("writers/fix.json", lambda d: d["submission"].update(summary="nothing")),
         "writers/fix.json: its fingerprint does not fit",
     ),
+    "a writer's second place in the order": (
+        edited("manifest.json", lambda d: d.update(order=["fix", "fix"])),
+        "manifest.json: it names a writer twice",
+    ),
+    "an id that is a path": (
+        edited("manifest.json", lambda d: d["integrated_checks"][0].update(id="../../pwn")),
+        "manifest.json is damaged: integrated_checks[0].id",
+    ),
+    "a check without a program": (
+        edited("manifest.json", lambda d: d["integrated_checks"][0].update(argv=[])),
+        "manifest.json is damaged: integrated_checks[0].argv",
+    ),
+    "a time limit": (
+        edited("manifest.json", lambda d: d["integrated_checks"][0].update(timeout_ms=-1)),
+        "manifest.json is damaged: integrated_checks[0].timeoutMs",
+    ),
+    "a variable that is handed on": (
+        edited("manifest.json", lambda d: d.update(pass_env=["LD_PRELOAD"])),
+        "manifest.json is damaged: passEnv name",
+    ),
+    "a review that was never handed in": (
+        edited("reviews/check.json", lambda d: d["submission"].update(review="approve")),
+        "reviews/check.json: its verdict is not the one that was handed in",
+    ),
     "a changed path": (
         edited("writers/fix.json", lambda d: d["changes"][0].update(path="b.txt")),
         "writers/fix.json: its fingerprint does not fit",
@@ -362,6 +388,70 @@ async def test_document_without_its_digest_is_told_by_its_path(
     ref = await travelled.bent(lambda d: d.update({path: d[path] + b"\n"}), again=False)
     answer = await travelled.verify(ref)
     assert answer["faults"] == [f"{path} of the evidence was altered: it has another digest"]
+
+
+def nothing(documents: Documents) -> None:
+    """Leave evidence of a run that changed nothing at all."""
+    for path in [path for path in documents if not path.startswith(("manifest", "digests"))]:
+        del documents[path]
+    edited("manifest.json", lambda d: d.update(order=[]))(documents)
+
+
+async def test_evidence_of_nothing_proves_nothing(travelled: Travelled) -> None:
+    (fault, *_) = (await travelled.verify(await travelled.bent(nothing)))["faults"]
+    assert fault.startswith("manifest.json: it names no change")
+
+
+async def test_tree_that_hides_a_file_behind_a_slash_is_no_commit_to_verify(
+    travelled: Travelled,
+) -> None:
+    clone = travelled.clone
+    listed = clone.git("ls-tree", "-z", "FETCH_HEAD")
+    blob = clone.ask("rev-parse", "FETCH_HEAD~1:gone.txt").strip()
+    rows = b"".join(
+        row.split(b" ")[0].zfill(6).lstrip(b"0")
+        + b" "
+        + row.partition(b"\t")[2]
+        + b"\0"
+        + bytes.fromhex(row.split(b" ")[2].partition(b"\t")[0].decode())
+        for row in listed.split(b"\0")[:-1]
+    )
+    rows += b"100644 sub/gone.txt\0" + bytes.fromhex(blob)
+    made = ("hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+    tree = clone.git(*made, stdin=rows).decode().strip()
+    commit = clone.git("commit-tree", tree, "-m", "x").decode().strip()
+    with pytest.raises(CorruptionError, match="no proper names"):
+        await travelled.verify(commit=commit)
+
+
+def left_behind(travelled: Travelled) -> list[str]:
+    worktrees = travelled.clone.ask("worktree", "list", "--porcelain").count("worktree ")
+    kept = travelled.clone.root / ".git" / "pinata" / "verification"
+    return ["worktree"] * (worktrees - 1) + ["bench"] * kept.exists()
+
+
+async def test_verification_that_was_killed_is_cleared_away_by_the_next(
+    travelled: Travelled, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    code = f"open({str(begun)!r}, 'w').close(); import time; time.sleep(600)"
+    hangs = [{"id": "hangs", "argv": [sys.executable, "-c", code], "timeout_ms": 600_000}]
+    ref = await travelled.bent(with_checks(hangs))
+    project = Project(travelled.clone, travelled.scratch)
+    more = ("--commit", "HEAD", "--run-checks")
+
+    def kill_it() -> None:
+        with live(project, "verify", "--evidence", ref, *more) as program:
+            begun.read_bytes()
+            program.process.kill()
+
+    await trio.to_thread.run_sync(kill_it)
+    assert len(agents_left(project)) == 1
+    assert left_behind(travelled) == ["worktree", "bench"]
+    assert (await travelled.verify())["status"] == "verified"
+    assert left_behind(travelled) == []
+    assert agents_left(project) == []
 
 
 async def test_content_that_belongs_to_no_change_is_told(travelled: Travelled) -> None:

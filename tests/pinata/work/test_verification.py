@@ -172,4 +172,7 @@ async def test_writer_that_failed_is_said_not_to_be_compared(project: Project) -
     )
     receipt = await verify(project, answer["run"])
     assert receipt["differingPaths"] == ["new.txt"]
+    project.repo.write("new.txt", "n\n")
+    receipt = await verify(project, answer["run"])
+    assert (receipt["application"], receipt["differingPaths"]) == ("different", [])
     assert receipt["notices"] == ["not compared, since there is no verified change: fix"]
