@@ -19,11 +19,10 @@ from agents.models.port import (
     ThoughtEnded,
     ToolCall,
 )
+from agents.models.trouble import MAX_MESSAGE_CHARS
 from agents.tidy import TextCollector, tidy_call
 from engine.core.events import TextDelta, ThinkingDelta, Trace
 from engine.core.ids import AttemptId
-
-MAX_ERROR_CHARS = 2_000
 
 
 @dataclass(slots=True)
@@ -62,7 +61,7 @@ class AnswerCollector:
             case AnswerEnded():
                 self.end = piece
             case AnswerFailed():
-                message = whole_characters(piece.message[:MAX_ERROR_CHARS])
+                message = whole_characters(piece.message[:MAX_MESSAGE_CHARS])
                 self.end = replace(piece, message=message)
             case _:
                 assert_never(piece)

@@ -19,6 +19,7 @@ from agents.models.port import (
     Usage,
     UserMessage,
 )
+from engine.core.quote import middle_out
 
 _CHARS_PER_TOKEN = 4
 _RESERVE_TOKENS = 16_384
@@ -113,11 +114,11 @@ def find_cut(messages: Sequence[Message], kept_tokens: int) -> int | None:
 
 def summary_request(messages: Sequence[Message], room: Room) -> UserMessage:
     """Return what the model is asked to summarise: the brief, then what is cut away."""
-    brief = _middle_out(_quoted(messages[0]), room.summarised * _CHARS_PER_TOKEN // 2)
+    brief = middle_out(_quoted(messages[0]), room.summarised * _CHARS_PER_TOKEN // 2)
     said = "\n\n".join(_quoted(message) for message in messages[1:])
     left_chars = room.summarised * _CHARS_PER_TOKEN - len(brief)
     return UserMessage(
-        f"<task>\n{brief}\n</task>\n\n<conversation>\n{_middle_out(said, left_chars)}\n"
+        f"<task>\n{brief}\n</task>\n\n<conversation>\n{middle_out(said, left_chars)}\n"
         "</conversation>\n\nSummarise the conversation."
     )
 
@@ -150,21 +151,13 @@ def _quoted(message: Message) -> str:
             return f"[engine] {message.text}"
         case ToolMessage():
             failed = " failed" if message.is_error else ""
-            return f"[{message.tool}{failed}] {_middle_out(message.text, _MAX_QUOTED_CHARS)}"
+            return f"[{message.tool}{failed}] {middle_out(message.text, _MAX_QUOTED_CHARS)}"
         case AssistantMessage():
             calls = [
                 f"[calls {call.name}] "
-                + _middle_out(json.dumps(call.arguments, default=dict), _MAX_QUOTED_CHARS)
+                + middle_out(json.dumps(call.arguments, default=dict), _MAX_QUOTED_CHARS)
                 for call in message.calls
             ]
             return "\n".join([f"[agent] {message.text}", *calls])
         case _:
             assert_never(message)
-
-
-def _middle_out(text: str, limit_chars: int) -> str:
-    """Return beginning and end of a text that is longer than `limit_chars`."""
-    if len(text) <= limit_chars:
-        return text
-    half = max(0, limit_chars // 2)
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[len(text) - half :]}"

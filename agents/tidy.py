@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from agents.models.arguments import MAX_ARGUMENTS_CHARS
 from agents.models.characters import whole_characters
 from agents.models.port import ToolCall
-from agents.transcript import escape
+from engine.core.quote import one_line
 
 MAX_TEXT_CHARS = 1_000_000
 _PIECE_CHARS = 16_384
@@ -94,5 +94,4 @@ def summarize_call(call: ToolCall) -> str:
         ),
         "",
     )
-    line = escape(" ".join(subject[: 4 * _SUMMARY_CHARS].split()))
-    return line if len(line) <= _SUMMARY_CHARS else line[: _SUMMARY_CHARS - 3] + "..."
+    return one_line(subject, _SUMMARY_CHARS)

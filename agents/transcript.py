@@ -1,20 +1,15 @@
 """Reads a saved conversation back for people: its last part, short, and safe on any terminal."""
 
 import json
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.errors import CorruptionError
+from engine.core.quote import escape, middle_out
 
 EXCERPT_CHARS = 6_000
 _MESSAGE_CHARS = 1_200
-# Control characters, and halves of surrogate pairs.
-_ACTING = frozenset({"Cc", "Cs"})
-_BIDI_CONTROLS = frozenset(
-    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,34 +86,10 @@ def excerpt(messages: Sequence[SaidMessage], limit_chars: int = EXCERPT_CHARS) -
     for message in reversed(messages):
         if message.role == "system":
             continue
-        block = f"{escape(message.role)}: {_shorten(escape(message.text), _MESSAGE_CHARS)}\n"
+        block = f"{escape(message.role)}: {middle_out(escape(message.text), _MESSAGE_CHARS)}\n"
         if len(block) > room:
             blocks.append("...\n" if room >= len("...\n") else "")
             break
         blocks.append(block)
         room -= len(block)
     return "".join(reversed(blocks))
-
-
-def _shorten(text: str, limit_chars: int) -> str:
-    """Return beginning and end of a long text, and how much is missing between them."""
-    if len(text) <= limit_chars:
-        return text
-    half = limit_chars // 2 - 20
-    return f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
-
-
-def escape(text: str) -> str:
-    """Return `text` with everything but line ends and tabs escaped that a terminal acts upon."""
-    return "".join(
-        character if character in "\n\t" or _is_harmless(character) else _escaped(character)
-        for character in text
-    )
-
-
-def _is_harmless(character: str) -> bool:
-    return unicodedata.category(character) not in _ACTING and character not in _BIDI_CONTROLS
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

@@ -12,6 +12,7 @@ from pathlib import Path
 import trio
 
 from engine.core.errors import ExternalError
+from engine.core.quote import escape
 from engine.system.output import Output, ToFiles, ToMemory
 from engine.system.process import ProcessExit, ProcessSpec, run
 from worktrees.machine import in_thread
@@ -141,7 +142,7 @@ class GitError(ExternalError):
 def _one_line(stderr: bytes) -> str:
     """Return what Git said as one line, of a long one the beginning and the end."""
     lines = (line.strip() for line in stderr.decode("utf-8", "backslashreplace").splitlines())
-    text = "; ".join(line for line in lines if line)
+    text = escape("; ".join(line for line in lines if line))
     if len(text) <= 2 * _SHOWN_STDERR_CHARS:
         return text
     return f"{text[:_SHOWN_STDERR_CHARS]} … {text[-_SHOWN_STDERR_CHARS:]}"

@@ -10,6 +10,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from agents.models.port import Trouble
+from engine.core.quote import one_line
 
 MAX_MESSAGE_CHARS = 2_000
 MAX_RETRY_AFTER_S = 86_400.0
@@ -108,12 +109,10 @@ def read_retry_after(headers: Mapping[str, str], now_s: float) -> float | None:
 
 
 def tidy_message(text: str, secrets: Iterable[str]) -> str:
-    """Return `text` on one line, without control characters and secrets, of bounded length."""
+    """Return `text` on one line of bounded length, safe on any terminal, without secrets."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, _SCRUBBED)
-    start = text[: 4 * MAX_MESSAGE_CHARS]
-    line = " ".join("".join(each if each.isprintable() else " " for each in start).split())
-    return line[:MAX_MESSAGE_CHARS]
+    return one_line(text, MAX_MESSAGE_CHARS)
 
 
 def _by_status(status: int, word: str, message: str) -> Trouble:

@@ -1,11 +1,19 @@
 """Values that someone else wrote, as text that is safe and short enough for a sentence."""
 
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 QUOTE_LIMIT_CHARS = 200
 _LONGEST_NUMBER_BITS = 512
 MOST_NAMES = 10
+# About as long as what stands for the middle of a long text.
+_MARK_CHARS = 40
+# Control characters, and halves of surrogate pairs.
+_ACTING = frozenset({"Cc", "Cs"})
+_BIDI_CONTROLS = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
 
 
 def quote_value(value: object) -> str:
@@ -81,6 +89,40 @@ def _between(brackets: str, groups: Iterable[Iterator[str]]) -> Iterator[str]:
             yield ", "
         yield from group
     yield brackets[1]
+
+
+def escape(text: str) -> str:
+    """Return `text` with everything but line ends and tabs escaped that a terminal acts upon."""
+    return "".join(
+        character if character in "\n\t" or _is_harmless(character) else _visible(character)
+        for character in text
+    )
+
+
+def one_line(text: str, limit_chars: int) -> str:
+    """Return `text` on one line of at most `limit_chars`, safe on any terminal.
+
+    Takes no longer however large `text` is; a run of white space becomes one blank.
+    """
+    line = escape(" ".join(text[: 4 * limit_chars].split()))
+    return line if len(line) <= limit_chars else line[: limit_chars - 1] + "…"
+
+
+def middle_out(text: str, limit_chars: int) -> str:
+    """Return beginning and end of a text that is longer, and how much is missing between them."""
+    if len(text) <= limit_chars:
+        return text
+    half = max(0, limit_chars // 2 - _MARK_CHARS // 2)
+    missing = len(text) - 2 * half
+    return f"{text[:half]} [... {missing} characters ...] {text[len(text) - half :]}"
+
+
+def _is_harmless(character: str) -> bool:
+    return unicodedata.category(character) not in _ACTING and character not in _BIDI_CONTROLS
+
+
+def _visible(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def name_list(names: Sequence[str], *, last: str = "and", most: int = MOST_NAMES) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from engine.core.errors import ExternalError
 from engine.core.github import Hosted, hosted_pull_request, is_branch_name
 from engine.core.ids import CommitId
-from engine.core.quote import quote_value
+from engine.core.quote import one_line, quote_value
 from engine.core.subject import PullRequest
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -69,15 +69,9 @@ def decode_pull_request(data: bytes, number: int) -> PullRequestFacts:
         raise _fault("headRefOid", f"{quote_value(answer.head)} is not a commit")
     if not is_branch_name(answer.branch):
         raise _fault("baseRefName", f"{quote_value(answer.branch)} is not the name of a branch")
-    shown = PullRequest(number, _one_line(answer.title), answer.url)
+    shown = PullRequest(number, one_line(answer.title, _MAX_TITLE_CHARS), answer.url)
     return PullRequestFacts(shown, repository, answer.branch, CommitId(answer.head))
 
 
 def _fault(field: str, fault: str) -> ExternalError:
     return ExternalError(f"the answer of gh is not one about a pull request: {field}: {fault}")
-
-
-def _one_line(title: str) -> str:
-    """Return a title that a terminal shows and does not act on."""
-    shown = "".join(char if char.isprintable() else " " for char in title)
-    return shown if len(shown) <= _MAX_TITLE_CHARS else shown[:_MAX_TITLE_CHARS] + "…"

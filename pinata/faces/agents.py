@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from agents.transcript import escape
+from engine.core.quote import escape
 from pinata import app
 from pinata.faces.command import Command, here, show, width
 from pinata.faces.text import WIDTH, notice_lines, visible

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from agents.transcript import escape
 from engine.core.events import (
     AttemptSettled,
     AttemptStarted,
@@ -26,6 +25,7 @@ from engine.core.events import (
     ToolStarted,
 )
 from engine.core.ids import TaskId
+from engine.core.quote import escape
 from engine.records.event import Logged
 
 _MARKS = {"succeeded": "✓", "running": "▸", "queued": "·"}

@@ -9,6 +9,7 @@ import trio
 
 from engine.core.environment import child_environment
 from engine.core.errors import ExternalError
+from engine.core.quote import one_line
 from engine.records.pull_request import FIELDS, PullRequestFacts, decode_pull_request
 from engine.system.output import ToFiles
 from engine.system.process import LaunchError, ProcessSpec, run
@@ -113,12 +114,7 @@ async def _ask(spec: ProcessSpec, output: ToFiles) -> bytes:
     if ended.overflowed:
         raise ExternalError("gh wrote more than an answer about a pull request can hold")
     if ended.code != 0:
-        reason = _one_line(await in_thread(output.stderr.read_bytes))
+        stderr = await in_thread(output.stderr.read_bytes)
+        reason = one_line(stderr.decode("utf-8", "replace"), _SHOWN_CHARS)
         raise ExternalError(f"gh cannot show the pull request: {reason or 'it gave no reason'}")
     return await in_thread(output.stdout.read_bytes)
-
-
-def _one_line(stderr: bytes) -> str:
-    """Return what a program complained about, as text that a terminal shows and does not obey."""
-    text = " ".join(stderr.decode("utf-8", "replace").split())[:_SHOWN_CHARS]
-    return "".join(char if char.isprintable() else "?" for char in text)

@@ -124,7 +124,7 @@ def test_what_is_summarised_is_quoted_and_bounded() -> None:
     text = summary_request(messages, room).text
     assert text.startswith("<task>\n[engine] Mend the lamp.\n</task>")
     assert '[agent] turn 0\n[calls read] {"path": "0.txt"}' in text
-    assert "[... 7000 characters ...]" in text
+    assert "[... 7040 characters ...]" in text
     assert "[bash failed] no such file\n\n[engine] Look again.\n</conversation>" in text
     long = summary_request([UserMessage("b" * 90_000), *messages[1:] * 30], room).text
     assert len(long) < 4 * room.summarised + 200

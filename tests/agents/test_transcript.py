@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from agents.transcript import SaidMessage, escape, excerpt, read_transcript
+from agents.transcript import SaidMessage, excerpt, read_transcript
 from engine.core.errors import CorruptionError
 
 
@@ -86,20 +86,6 @@ def test_a_short_conversation_is_shown_whole_without_its_prompt() -> None:
 
 def test_no_room_for_even_a_mark_gives_nothing() -> None:
     assert excerpt([SaidMessage("user", "a")], limit_chars=2) == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain\n\ttext ü \U0001f600", "plain\n\ttext ü \U0001f600"),
-        ("\x1b[2J\x07\r", "\\x1b[2J\\x07\\r"),
-        ("\x9b31m\x7f", "\\x9b31m\\x7f"),
-        ("a\u202eb\u2066", "a\\u202eb\\u2066"),
-        ("\ud800", "\\ud800"),
-    ],
-)
-def test_what_a_terminal_acts_upon_is_escaped(text: str, shown: str) -> None:
-    assert escape(text) == shown
 
 
 @given(st.lists(st.tuples(st.text(), st.text(st.characters(exclude_categories=[])))))

@@ -3,7 +3,14 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from engine.core.quote import QUOTE_LIMIT_CHARS, name_list, quote_value
+from engine.core.quote import (
+    QUOTE_LIMIT_CHARS,
+    escape,
+    middle_out,
+    name_list,
+    one_line,
+    quote_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +90,32 @@ def test_names_are_enumerated_in_english() -> None:
     assert name_list(["a", "b"]) == "a and b"
     assert name_list(["a", "b", "c"], last="or") == "a, b or c"
     assert name_list(["a", "b", "c", "d"], most=2) == "a, b and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\n\ttext ü \U0001f600", "plain\n\ttext ü \U0001f600"),
+        ("\x1b[2J\x07\r", "\\x1b[2J\\x07\\r"),
+        ("\x9b31m\x7f", "\\x9b31m\\x7f"),
+        ("a\u202eb\u2066", "a\\u202eb\\u2066"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_a_terminal_acts_upon_is_escaped(text: str, shown: str) -> None:
+    assert escape(text) == shown
+
+
+def test_one_line_is_short_and_blanks_are_single() -> None:
+    assert one_line(" a\r\n\tb\u2028\x1b[0m ", 40) == r"a b \x1b[0m"
+    assert one_line("x" * 40, 40) == "x" * 40
+    assert one_line("x" * 10_000_000, 40) == "x" * 39 + "…"
+
+
+@pytest.mark.parametrize("limit_chars", [0, 30, 100, 101])
+def test_the_middle_of_a_long_text_is_left_out(limit_chars: int) -> None:
+    text = "a" * 500 + "b" * 500
+    shown = middle_out(text, limit_chars)
+    assert f" [... {1_000 - shown.count('b') * 2} characters ...] " in shown
+    assert len(shown) <= max(limit_chars, 40)
+    assert middle_out(text, 1_000) == text

@@ -75,7 +75,7 @@ async def test_a_missing_gh_is_said_with_a_remedy(tmp_path: Path) -> None:
             "cannot show the pull request: no such pull r",
         ),
         ("exit 4", "cannot show the pull request: it gave no reason"),
-        ("printf 'a\\033[31mb' >&2; exit 1", r"cannot show the pull request: a\?\[31mb"),
+        ("printf 'a\\033[31mb' >&2; exit 1", r"cannot show the pull request: a\\x1b\[31mb"),
         ("kill -9 $$", "cannot show the pull request"),
         ("read answer || exit 1; echo {}", "cannot show the pull request"),
         ("yes", "gh wrote more than an answer"),
