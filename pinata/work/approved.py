@@ -92,7 +92,10 @@ async def reviewed(repository: Repository, stored: StoredRun) -> Reviewed:
     if (missing := missing_approval(spec, results)) is not None:
         raise NotApprovedError(missing)
     _refuse_contradictions(stored)
-    steps = [Step(task, await _intact(repository, results[task])) for task in ordered_writers(spec)]
+    steps = [
+        Step(task, await intact_changes(repository, results[task]))
+        for task in ordered_writers(spec)
+    ]
     return Reviewed(tuple(steps), evidence_digest(spec, results))
 
 
@@ -100,6 +103,14 @@ def ordered_writers(spec: RunSpec) -> tuple[TaskId, ...]:
     """Return the tasks that change files, predecessors before dependents."""
     order = TaskGraph.build(spec.tasks).order
     return tuple(task for task in order if spec.task(task).kind is Kind.WRITER)
+
+
+def writers_before(spec: RunSpec, graph: TaskGraph, task: TaskId) -> tuple[TaskId, ...]:
+    """Return the writers whose changes `task` starts from, predecessors before dependents."""
+    above = graph.ancestors(task)
+    return tuple(
+        name for name in graph.order if name in above and spec.task(name).kind is Kind.WRITER
+    )
 
 
 def refuse_unsuccessful(spec: RunSpec, facts: Mapping[TaskId, TaskFacts]) -> None:
@@ -150,7 +161,7 @@ def never_integrated(changes: Sequence[Change]) -> str | None:
     return None
 
 
-async def _intact(repository: Repository, result: SavedResult) -> tuple[Change, ...]:
+async def intact_changes(repository: Repository, result: SavedResult) -> tuple[Change, ...]:
     """Return a writer's changes, derived once more from the objects that it left.
 
     Raises:

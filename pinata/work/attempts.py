@@ -152,8 +152,8 @@ class Attempts:
 
     async def _save(self, draft: Draft, ending: Ending) -> AttemptOutcome:
         now_ms = self._workshop.run.context.clock.now_ms()
+        ending = await self._distrusted(draft) or ending
         with trio.CancelScope(shield=True):
-            ending = await self._distrusted(draft) or ending
             try:
                 outcome = await self._keep(draft.result(ending, now_ms))
             except ResultTooLargeError as error:

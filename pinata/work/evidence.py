@@ -1,6 +1,6 @@
 """Writes down what a run came to as evidence that travels with the repository."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
@@ -14,9 +14,9 @@ from engine.core.errors import PinataError
 from engine.core.graph import TaskGraph
 from engine.core.ids import BlobId, CommitId, TaskId, TreeId
 from engine.core.paths import is_secret_name
-from engine.core.spec import Kind, ReviewOf
+from engine.core.spec import ReviewOf
 from engine.system.files import make_private_dir
-from pinata.work.approved import ordered_writers
+from pinata.work.approved import ordered_writers, writers_before
 from pinata.work.context import Context
 from pinata.work.evidence_record import (
     DIGESTS,
@@ -31,7 +31,7 @@ from pinata.work.evidence_record import (
 )
 from pinata.work.history import StoredRun
 from pinata.work.receipt import Receipt, ReceiptFolder
-from pinata.work.result import Artifact, SavedResult, changes_of
+from pinata.work.result import Artifact, changes_of, changes_of_stored
 from worktrees.compose import compose
 from worktrees.evidence import EvidenceTree, keep_evidence
 from worktrees.hygiene import Repository
@@ -65,28 +65,43 @@ def with_written(answer: dict[str, Any], written: dict[str, Any]) -> dict[str, A
 
 
 async def _record(context: Context, repository: Repository, stored: StoredRun) -> CommitId:
-    documents: dict[str, bytes] = {MANIFEST: encode_document(_manifest(context, stored))}
-    files: set[BlobId] = set()
+    patches: dict[TaskId, bytes] = {}
     for task in ordered_writers(stored.spec):
         result = stored.results.get(task)
-        if result is None or result.artifact is None:
-            continue
-        patch = await _patch(repository, stored, result.artifact)
-        document = _writer(stored, result, result.artifact, patch)
-        documents[f"writers/{task}.json"] = encode_document(document)
-        documents[f"writers/{task}.patch"] = patch
-        files |= contents(changes_of(result.artifact))
-    for review in _reviews(stored):
-        documents[f"reviews/{review.task}.json"] = encode_document(review)
-    receipts = ReceiptFolder(stored.folder.integration / "receipts")
-    for receipt in await trio.to_thread.run_sync(receipts.all):
-        documents[f"receipts/{receipt.id}.json"] = encode_document(portable_receipt(receipt))
-    documents[DIGESTS] = encode_digests(documents)
-    tree = EvidenceTree(documents, frozenset(files))
+        if result is not None and result.artifact is not None:
+            patches[task] = await _patch(repository, stored, result.artifact)
+    environment = child_environment(context.environment, stored.spec.config.pass_env)
+    tree = await in_thread(lambda: _tree(stored, sorted(environment), patches))
     return await keep_evidence(repository, stored.folder.run, tree, context.clock.now_ms())
 
 
-def _manifest(context: Context, stored: StoredRun) -> ManifestV1:
+def _tree(
+    stored: StoredRun, environment: Sequence[str], patches: Mapping[TaskId, bytes]
+) -> EvidenceTree:
+    """Return the evidence of a run; blocks.
+
+    Args:
+        stored: the run.
+        environment: names of the variables that checks are given.
+        patches: of each writer that left a change.
+    """
+    graph = TaskGraph.build(stored.spec.tasks)
+    documents = {MANIFEST: encode_document(_manifest(stored, environment))}
+    files: set[BlobId] = set()
+    for task, patch in patches.items():
+        writer = _writer(stored, graph, task, patch)
+        documents[f"writers/{task}.json"] = encode_document(writer)
+        documents[f"writers/{task}.patch"] = patch
+        files |= contents(changes_of_stored(writer.changes))
+    for review in _reviews(stored):
+        documents[f"reviews/{review.task}.json"] = encode_document(review)
+    for receipt in ReceiptFolder(stored.folder.integration / "receipts").all():
+        documents[f"receipts/{receipt.id}.json"] = encode_document(portable_receipt(receipt))
+    documents[DIGESTS] = encode_digests(documents)
+    return EvidenceTree(documents, frozenset(files))
+
+
+def _manifest(stored: StoredRun, environment: Sequence[str]) -> ManifestV1:
     spec, record = stored.spec, stored.record
     assert record.head is not None  # a run with writers starts from a commit
     return ManifestV1(
@@ -99,14 +114,14 @@ def _manifest(context: Context, stored: StoredRun) -> ManifestV1:
         ),
         no_integrated_checks_reason=spec.no_integrated_checks_reason,
         pass_env=spec.config.pass_env,
-        environment=tuple(sorted(child_environment(context.environment, spec.config.pass_env))),
+        environment=tuple(environment),
     )
 
 
-def _writer(stored: StoredRun, result: SavedResult, artifact: Artifact, patch: bytes) -> WriterV1:
-    record, task = stored.record, stored.spec.task(result.id)
-    graph = TaskGraph.build(stored.spec.tasks)
-    above = graph.ancestors(task.id)
+def _writer(stored: StoredRun, graph: TaskGraph, name: TaskId, patch: bytes) -> WriterV1:
+    record, task, result = stored.record, stored.spec.task(name), stored.results[name]
+    artifact = result.artifact
+    assert artifact is not None  # it left a patch
     return WriterV1(
         task=task.id,
         agent=task.agent,
@@ -117,11 +132,7 @@ def _writer(stored: StoredRun, result: SavedResult, artifact: Artifact, patch: b
         base_tree=artifact.base_tree,
         result_tree=artifact.result_tree,
         uncommitted=record.base_commit != record.head,
-        predecessors=tuple(
-            name
-            for name in graph.order
-            if name in above and stored.spec.task(name).kind is Kind.WRITER
-        ),
+        predecessors=writers_before(stored.spec, graph, name),
         fingerprint=artifact.fingerprint,
         changes=artifact.changes,
         withheld=withheld(changes_of(artifact)),

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import trio
+
 from engine.core.changes import (
     ABSENT_MODE,
     EXECUTABLE_MODE,
@@ -139,7 +141,7 @@ def _check_shape(path: str, writer: WriterV1) -> None:
 
 async def find_faults(repo: Repository, evidence: Evidence) -> list[str]:
     """Return what in the evidence does not agree or was not approved, one sentence each."""
-    faults = list(_faults(evidence))
+    faults = await trio.to_thread.run_sync(lambda: list(_faults(evidence)))
     if not faults:
         for name, writer in evidence.writers.items():
             if not await _patch_agrees(repo, evidence, writer):

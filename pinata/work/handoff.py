@@ -18,9 +18,8 @@ from engine.core.errors import CorruptionError
 from engine.core.fingerprint import change_entry
 from engine.core.graph import TaskGraph
 from engine.core.ids import TaskId, TreeId
-from engine.core.spec import Kind
 from engine.system import files
-from pinata.work.approved import Reviewed, Step, never_integrated, reviewed
+from pinata.work.approved import Reviewed, Step, never_integrated, reviewed, writers_before
 from pinata.work.context import Context
 from pinata.work.history import HANDOFF_MANIFEST, StoredRun
 from pinata.work.receipt import proof_answer
@@ -61,11 +60,16 @@ async def hand_off(context: Context, repository: Repository, stored: StoredRun) 
     place = _Place(stored.folder.handoffs / found.evidence_digest)
     if not await trio.to_thread.run_sync(place.manifest.is_file):
         await _publish(context, repository, stored, found, place)
-    manifest = await trio.to_thread.run_sync(_read, place)
+    return await trio.to_thread.run_sync(_checked, stored, found, place)
+
+
+def _checked(stored: StoredRun, found: Reviewed, place: _Place) -> dict[str, Any]:
+    """Return the manifest that lies at `place`, held against the evidence once more; blocks."""
+    manifest = _read(place)
     expected = _manifest(stored, found, place, manifest.get("createdAt"), _patches(manifest))
     if manifest != expected:
         raise CorruptionError(f"{place.manifest} is not what the evidence says; move it away")
-    await trio.to_thread.run_sync(_check_patches, place, manifest)
+    _check_patches(place, manifest)
     return manifest
 
 
@@ -141,7 +145,7 @@ def _manifest(
     created_at: object,
     patches: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    record = stored.record
+    record, graph = stored.record, TaskGraph.build(stored.spec.tasks)
     manifest: dict[str, Any] = {
         "schemaVersion": 1,
         "handoff": found.evidence_digest,
@@ -150,7 +154,9 @@ def _manifest(
         "startingHead": record.head,
         "order": [step.task for step in found.steps],
         "reviewScope": "builder-artifacts-only",
-        "builders": [_builder(stored, step, patches.get(step.task, {})) for step in found.steps],
+        "builders": [
+            _builder(stored, graph, step, patches.get(step.task, {})) for step in found.steps
+        ],
         "path": str(place.manifest),
     }
     if record.base_commit != record.head:
@@ -161,7 +167,9 @@ def _manifest(
     return manifest
 
 
-def _builder(stored: StoredRun, step: Step, patch: dict[str, Any]) -> dict[str, Any]:
+def _builder(
+    stored: StoredRun, graph: TaskGraph, step: Step, patch: dict[str, Any]
+) -> dict[str, Any]:
     record, spec, result = stored.record, stored.spec, stored.results[step.task]
     task, artifact = spec.task(step.task), _artifact(stored, step.task)
     refusal = never_integrated(step.changes)
@@ -173,7 +181,7 @@ def _builder(stored: StoredRun, step: Step, patch: dict[str, Any]) -> dict[str, 
             "commit": artifact.base_commit,
             "tree": artifact.base_tree,
             "uncommitted": record.base_commit != record.head,
-            "predecessors": _predecessors(stored, task.id),
+            "predecessors": list(writers_before(spec, graph, task.id)),
         },
         "result": {"tree": artifact.result_tree},
         "fingerprint": artifact.fingerprint,
@@ -186,15 +194,6 @@ def _builder(stored: StoredRun, step: Step, patch: dict[str, Any]) -> dict[str, 
     if task.no_checks_reason is not None:
         out["noChecksReason"] = task.no_checks_reason
     return out
-
-
-def _predecessors(stored: StoredRun, task: TaskId) -> list[str]:
-    """Return the writers whose changes a writer started from, predecessors before dependents."""
-    graph = TaskGraph.build(stored.spec.tasks)
-    above = graph.ancestors(task)
-    return [
-        name for name in graph.order if name in above and stored.spec.task(name).kind is Kind.WRITER
-    ]
 
 
 def _reviews(stored: StoredRun, writer: TaskId) -> list[dict[str, Any]]:
