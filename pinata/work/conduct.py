@@ -18,6 +18,7 @@ from engine.core.ids import TaskId
 from engine.core.outcome import AttemptOutcome
 from engine.core.recovery import LOST_REASON, Lost, Recovery, recover
 from engine.core.repair import feedbacks, settled_ms
+from engine.core.spec import Kind
 from engine.core.view import RunView
 from engine.eventlog import open_event_log
 from engine.inbox import Inbox
@@ -27,6 +28,7 @@ from engine.system import locks, strays
 from engine.system.ledger import keep_ledger, read_ledger
 from pinata.work.attempts import Attempts
 from pinata.work.context import Context
+from pinata.work.credible import is_credible
 from pinata.work.history import StoredRun, newest_results, read_record, read_run, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.models import ModelSources, choose_models
@@ -166,7 +168,8 @@ async def taken_over(context: Context, folder: RunFolder, root: Path) -> AsyncIt
 async def resume(context: Context, stored: StoredRun) -> None:
     """Close what a dead owner left open and carry the rest of the run to its end.
 
-    An attempt that was running is cancelled, unless its result was already saved: then it counts.
+    An attempt that was running is cancelled, unless its result was already saved and holds against
+    the request and the repository: then it counts.
 
     Raises:
         PinataError: the run cannot go on here; nothing was recorded.
@@ -198,7 +201,11 @@ async def take_up(
     """
     async with _reopened(context, stored, graph) as run:
         results = await trio.to_thread.run_sync(newest_results, stored)
-        lost = [await _settle_lost(run, results, each) for each in found.lost]
+        kinds = {run.spec.task(each.attempt.task).kind for each in found.lost}
+        lost = [
+            await _settle_lost(run, results, each, among_writers=Kind.WRITER in kinds)
+            for each in found.lost
+        ]
         found = replace(found, lost=tuple(lost))
         opening = (*found.events([each.outcome.result_digest for each in lost]), *then)
         past = Past(
@@ -211,19 +218,26 @@ async def take_up(
         await conduct(run, past)
 
 
-async def _settle_lost(run: Run, results: dict[TaskId, SavedResult], lost: Lost) -> Lost:
+async def _settle_lost(
+    run: Run, results: dict[TaskId, SavedResult], lost: Lost, *, among_writers: bool
+) -> Lost:
     """Return the outcome of an attempt whose process died, its result being durable.
 
     Args:
         run: taken over by this process.
         results: gets the attempt's result.
         lost: what the log says about it.
+        among_writers: one of those that were lost with it is a writer.
 
     Raises:
         ExternalError: the result cannot be saved.
     """
     saved = await trio.to_thread.run_sync(unannounced, run.folder, lost.attempt)
-    if saved is None or lost.outcome.reason != LOST_REASON:
+    if (
+        saved is None
+        or lost.outcome.reason != LOST_REASON
+        or not await is_credible(run, lost.attempt, saved, among_writers=among_writers)
+    ):
         saved = SavedResult(
             task=lost.attempt.task,
             agent=run.spec.task(lost.attempt.task).agent,
