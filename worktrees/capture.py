@@ -49,6 +49,12 @@ class Capture:
     submodules: Mapping[bytes, str]
     notes: tuple[str, ...]
 
+    @property
+    def altered(self) -> tuple[str, ...]:
+        """Every path that is not as it was in the base, as a sentence names it; `nested` last."""
+        paths = (*(change.path for change in self.changes), *self.nested)
+        return tuple(quote_path(path) for path in paths)
+
 
 class BrokenSubmoduleError(ConflictError):
     """A writer put something into a submodule's folder that Git cannot read."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import trio
 
-from engine.core.changes import quote_path
 from engine.core.errors import CorruptionError
 from engine.core.fingerprint import digest
 from engine.core.ids import TreeId
@@ -109,10 +108,8 @@ async def set_up(workshop: Workshop, draft: Draft, place: Workplace) -> Ending |
     if ended.code != 0 or ended.overflowed:
         return Ending.failed(f"setup {_how(ended)}; its output is in {logs}", FailureStage.SETUP)
     found = await capture(worktree, content, seed, workshop.scratch)
-    altered = [quote_path(change.path) for change in found.changes]
-    altered += [quote_path(path) for path in found.nested]
-    if altered:
-        named = name_list(altered[:_MOST_NAMED])
+    if found.altered:
+        named = name_list(found.altered[:_MOST_NAMED])
         return Ending.failed(f"setup changed {named}; its output is in {logs}", FailureStage.SETUP)
     await in_thread(lambda: _note_done(mark, script, worktree), "cannot keep what setup did")
     return None

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.core.changes import quote_path
 from engine.core.ids import AttemptId, TreeId
 from engine.core.outcome import FailureStage, Status
 from engine.core.quote import name_list
@@ -100,7 +99,6 @@ async def settle(
     return ending
 
 
-async def _altered(workshop: Workshop, place: Repository, held: Held) -> list[str]:
+async def _altered(workshop: Workshop, place: Repository, held: Held) -> tuple[str, ...]:
     now = await capture(place, held.tree, held.seed, workshop.scratch)
-    found = [quote_path(change.path) for change in now.changes]
-    return found + [quote_path(path) for path in now.nested]
+    return now.altered

@@ -132,10 +132,8 @@ async def _prove(
         return failure
     seed = workshop.run.folder.index_file(draft.task.id)
     again = await capture(worktree, found.tree, seed, workshop.scratch, found.submodules)
-    if again.changes or again.nested:
-        altered = [quote_path(change.path) for change in again.changes]
-        altered += [quote_path(path) for path in again.nested]
-        named = name_list(altered)
+    if again.altered:
+        named = name_list(again.altered)
         reason = (
             f"the checks changed what they were to prove: {named}; have Git ignore their products"
         )
