@@ -1,4 +1,4 @@
-"""Checkout and slots of one journal, and the steps between them. All of it blocks."""
+"""Checkout and slots of one journal, and the moves between them. All of it blocks."""
 
 import errno
 import os
@@ -13,10 +13,10 @@ from worktrees.apply_moves import Moves, edited
 from worktrees.apply_plan import (
     ConflictsError,
     MakeFolder,
+    PlannedMove,
     Put,
     RemoveFolder,
     Replace,
-    Step,
     Take,
     Where,
 )
@@ -34,7 +34,7 @@ _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR)
 class Bench:
     """Both sides of a journal, open; a context manager.
 
-    Nothing is ever overwritten: what is taken away lies in a slot. A step that raises has moved
+    Nothing is ever overwritten: what is taken away lies in a slot. A move that raises has moved
     nothing, or is among what has to be undone.
     """
 
@@ -69,70 +69,70 @@ class Bench:
         for slot, entry in enumerate(self.journal.entries):
             self._moves.tidy(slot, entry)
 
-    def carry_out(self, steps: Iterable[Step], done: list[Step]) -> None:
-        """Do `steps` in order; each one that changed something is appended to `done` at once.
+    def carry_out(self, moves: Iterable[PlannedMove], done: list[PlannedMove]) -> None:
+        """Do `moves` in order; each one that changed something is appended to `done` at once.
 
         Raises:
-            ConflictsError: somebody wrote to a path since the plan was made. If the step took it
+            ConflictsError: somebody wrote to a path since the plan was made. If the move took it
                 away already, undoing what is in `done` puts exactly that back.
-            OSError: a step failed.
+            OSError: a move failed.
         """
-        for step in steps:
-            faults.point("apply.step.started")
+        for move in moves:
+            faults.point("apply.move.started")
             try:
-                performed = self._perform(step)
+                performed = self._perform(move)
             except (OSError, ConflictsError):
-                if isinstance(step, Take | Put | Replace) and self._moves.is_begun(step):
-                    done.append(step)
+                if isinstance(move, Take | Put | Replace) and self._moves.is_begun(move):
+                    done.append(move)
                 raise
             if performed:
-                done.append(step)
-                faults.point("apply.step.done")
-                self._check(step)
-        for step in done:
+                done.append(move)
+                faults.point("apply.move.done")
+                self._check(move)
+        for move in done:
             # A program that had a file open may have written to it after it was taken away.
-            self._check(step)
-        faults.point("apply.steps.checked")
+            self._check(move)
+        faults.point("apply.moves.checked")
         self._flush(done)
 
-    def _perform(self, step: Step) -> bool:
-        match step:
+    def _perform(self, move: PlannedMove) -> bool:
+        match move:
             case MakeFolder(path=path):
                 return self._make_folder(path)
             case RemoveFolder(folder=folder):
                 return self._remove_folder(folder.path)
             case Take() | Put() | Replace():
-                self._moves.make(step)
+                self._moves.make(move)
                 return True
             case _:
-                assert_never(step)
+                assert_never(move)
 
-    def _check(self, step: Step) -> None:
-        if isinstance(step, Take | Replace):
-            self._moves.check(step)
+    def _check(self, move: PlannedMove) -> None:
+        if isinstance(move, Take | Replace):
+            self._moves.check(move)
 
-    def take_back(self, done: Sequence[Step]) -> tuple[bytes, ...]:
+    def take_back(self, done: Sequence[PlannedMove]) -> tuple[bytes, ...]:
         """Undo `done` from its end to its beginning, and flush.
 
         Returns:
             The paths that were left alone, because somebody wrote there.
 
         Raises:
-            OSError: a step failed; those before it are still done.
+            OSError: a move failed; those before it are still done.
         """
         left: list[bytes] = []
-        for step in reversed(done):
+        for move in reversed(done):
             faults.point("apply.undo.started")
-            match step:
+            match move:
                 case MakeFolder(path=path):
                     self._remove_folder(path)
                 case RemoveFolder(folder=folder):
                     self._restore_folder(folder.path, folder.permissions)
                 case Take() | Put() | Replace():
-                    if not self._moves.undo(step):
-                        left.append(step.entry.path)
+                    if not self._moves.undo(move):
+                        left.append(move.entry.path)
                 case _:
-                    assert_never(step)
+                    assert_never(move)
             faults.point("apply.undo.done")
         self._flush(done)
         return tuple(left)
@@ -168,8 +168,8 @@ class Bench:
         os.chmod(_SPARE_FOLDER, permissions, dir_fd=self._moves.slot_folder)
         self._moves.put_folder(_SPARE_FOLDER, path)
 
-    def _flush(self, steps: Sequence[Step]) -> None:
-        touched = {split_path(_path_of(step))[0] for step in steps}
+    def _flush(self, moves: Sequence[PlannedMove]) -> None:
+        touched = {split_path(_path_of(move))[0] for move in moves}
         if len(touched) > FLUSH_EACH:
             files.flush_file_system(self.journal.slots)
             return
@@ -180,8 +180,8 @@ class Bench:
         os.fsync(self._moves.slot_folder)
 
 
-def _path_of(step: Step) -> bytes:
-    match step:
+def _path_of(move: PlannedMove) -> bytes:
+    match move:
         case MakeFolder(path=path):
             return path
         case RemoveFolder(folder=folder):
@@ -189,4 +189,4 @@ def _path_of(step: Step) -> bytes:
         case Take(entry=entry) | Put(entry=entry) | Replace(entry=entry):
             return entry.path
         case _:
-            assert_never(step)
+            assert_never(move)

@@ -119,18 +119,18 @@ class MakeFolder:
     path: bytes
 
 
-Step = Take | Put | Replace | RemoveFolder | MakeFolder
+PlannedMove = Take | Put | Replace | RemoveFolder | MakeFolder
 
 
-def steps_of(journal: Journal) -> tuple[Step, ...]:
-    """Return the steps of `journal` in an order in which each finds its place free.
+def moves_of(journal: Journal) -> tuple[PlannedMove, ...]:
+    """Return the moves of `journal` in an order in which each finds its place free.
 
     Deletions come first, the deepest first, then the folders that they empty; folders for what is
     new, the outermost first; then additions and replacements in path order. Undone from the end to
     the beginning, each finds its place free again.
     """
-    takes: list[Step] = []
-    puts: list[Step] = []
+    takes: list[PlannedMove] = []
+    puts: list[PlannedMove] = []
     for slot, entry in enumerate(journal.entries):
         if entry.is_void:
             continue
@@ -140,8 +140,8 @@ def steps_of(journal: Journal) -> tuple[Step, ...]:
             puts.append(Put(slot, entry))
         else:
             puts.append(Replace(slot, entry))
-    removals: list[Step] = [RemoveFolder(gone) for gone in reversed(journal.removed_folders)]
-    makings: list[Step] = [MakeFolder(path) for path in journal.made_folders]
+    removals: list[PlannedMove] = [RemoveFolder(gone) for gone in reversed(journal.removed_folders)]
+    makings: list[PlannedMove] = [MakeFolder(path) for path in journal.made_folders]
     return (*reversed(takes), *removals, *makings, *puts)
 
 

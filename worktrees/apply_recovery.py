@@ -16,12 +16,12 @@ from worktrees.apply_layers import Places, chains, locate_all, open_benches
 from worktrees.apply_plan import (
     ConflictsError,
     PathConflict,
+    PlannedMove,
     Put,
     Replace,
-    Step,
     Take,
     Where,
-    steps_of,
+    moves_of,
 )
 from worktrees.apply_slots import remove_slots
 from worktrees.exchange import Mover
@@ -100,9 +100,9 @@ def carry_out(journal: Journal, mover: Mover) -> Journal:
     """Carry a new journal out to its end, or leave everything as it was; see `apply.execute`."""
     assert journal.state is JournalState.APPLYING
     with Bench(journal, mover) as bench:
-        done: list[Step] = []
+        done: list[PlannedMove] = []
         try:
-            bench.carry_out(steps_of(journal), done)
+            bench.carry_out(moves_of(journal), done)
             return advance(journal, JournalState.VERIFYING)
         except OSError as error:
             _take_all_back(bench, done)
@@ -112,7 +112,7 @@ def carry_out(journal: Journal, mover: Mover) -> Journal:
             raise
 
 
-def _take_all_back(bench: Bench, done: list[Step]) -> None:
+def _take_all_back(bench: Bench, done: list[PlannedMove]) -> None:
     """Undo what one call did, whether or not the journal can be written meanwhile.
 
     On a full disk it cannot. Moving files back needs no room, and a journal that still says
@@ -147,7 +147,7 @@ def _return_to_earlier(journal: Journal, earlier: Journal) -> None:
     remove_slots(journal.folder, journal.slots)
 
 
-def _undo(bench: Bench, done: list[Step]) -> None:
+def _undo(bench: Bench, done: list[PlannedMove]) -> None:
     try:
         left = bench.take_back(done)
     except OSError as error:
@@ -181,7 +181,7 @@ def complete(journal: Journal, mover: Mover) -> Journal:
             raise ConflictsError("the integration cannot be completed", conflicts)
         bench.tidy()
         if journal.state is JournalState.APPLYING:
-            _complete_steps(bench, where)
+            _complete_moves(bench, where)
         return advance(journal, JournalState.VERIFYING)
 
 
@@ -197,10 +197,10 @@ def _astray(
     ]
 
 
-def _complete_steps(bench: Bench, where: tuple[Where | None, ...]) -> None:
-    done: list[Step] = []
+def _complete_moves(bench: Bench, where: tuple[Where | None, ...]) -> None:
+    done: list[PlannedMove] = []
     try:
-        bench.carry_out(_steps_at(bench.journal, where, _TO_DO), done)
+        bench.carry_out(_moves_at(bench.journal, where, _TO_DO), done)
     except (OSError, ConflictsError) as error:
         # Back to where the interruption left it: a rollback is a decision of the caller's.
         _undo(bench, done)
@@ -229,7 +229,7 @@ def put_back(journal: Journal, mover: Mover) -> tuple[FileAnswer, ...]:
         except OSError as error:
             raise IncompleteError(str(error)) from error
         for bench, where in zip(benches, places, strict=True):
-            _undo(bench, list(_steps_at(bench.journal, where, _TO_UNDO)))
+            _undo(bench, list(_moves_at(bench.journal, where, _TO_UNDO)))
     try:
         _end_rollback(rolling_back)
     except OSError as error:
@@ -258,14 +258,14 @@ def _check_originals(
             )
 
 
-def _steps_at(
+def _moves_at(
     journal: Journal, where: tuple[Where | None, ...], wanted: frozenset[Where]
-) -> tuple[Step, ...]:
-    """Return the steps for entries that stand at `wanted`, and all steps for folders."""
+) -> tuple[PlannedMove, ...]:
+    """Return the moves for entries that stand at `wanted`, and all moves for folders."""
     return tuple(
-        step
-        for step in steps_of(journal)
-        if not isinstance(step, Take | Put | Replace) or where[step.slot] in wanted
+        move
+        for move in moves_of(journal)
+        if not isinstance(move, Take | Put | Replace) or where[move.slot] in wanted
     )
 
 

@@ -62,7 +62,7 @@ async def test_an_edit_stops_the_apply_at_once(repo: RepoBuilder, tmp_path: Path
     finally:
         faults.install("")
     # The file, its folder, the new folder and the edited file; what is to come after them is not.
-    assert points.read_text().count("apply.step.started\n") == 4
+    assert points.read_text().count("apply.move.started\n") == 4
 
 
 async def test_a_file_removed_while_applying_is_a_conflict(repo: RepoBuilder) -> None:

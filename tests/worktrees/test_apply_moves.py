@@ -192,7 +192,7 @@ async def test_an_undoing_that_died_while_a_file_was_away_can_be(
 ) -> None:
     setting = await set_up(repo, change_three)
     journal = await cut_short(setting)
-    faults.install("error:apply.steps.checked:1:EIO")
+    faults.install("error:apply.moves.checked:1:EIO")
     try:
         with pytest.raises(Died):  # while what the completion did is undone
             await resume(setting.repo, journal, mover=InTheGap(die))

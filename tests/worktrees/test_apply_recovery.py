@@ -127,7 +127,7 @@ async def test_a_resumed_apply_that_fails_goes_back_to_where_it_was_interrupted(
     setting = await set_up(repo, change_three)
     journal = await interrupted(setting, b"edited.txt")
     before = setting.now()
-    faults.install("error:apply.step.done:2:ENOSPC")
+    faults.install("error:apply.move.done:2:ENOSPC")
     try:
         with pytest.raises(ApplyFailedError):
             await resume(setting.repo, journal)
