@@ -35,8 +35,9 @@ async def _open(purse: Purse, nursery: trio.Nursery) -> Request:
 async def test_without_a_limit_nobody_waits() -> None:
     purse = Purse()
     purse.spend(1e6)
-    async with purse.reserved(), purse.reserved():
-        pass
+    with trio.fail_after(1):
+        async with purse.reserved(), purse.reserved():
+            pass
     assert (purse.spent_usd, purse.left_usd) == (1e6, None)
 
 
@@ -57,10 +58,11 @@ async def test_what_a_request_is_expected_to_cost_is_set_aside_before_it_is_made
 async def test_a_request_that_is_alone_is_never_held_back() -> None:
     purse = Purse(1.0)
     purse.spend(0.9)
-    async with purse.reserved():
-        purse.spend(0.1)
-    async with purse.reserved():
-        pass
+    with trio.fail_after(1):
+        async with purse.reserved():
+            purse.spend(0.1)
+        async with purse.reserved():
+            pass
 
 
 async def test_once_the_limit_is_passed_nothing_more_is_asked() -> None:
@@ -75,6 +77,7 @@ async def test_once_the_limit_is_passed_nothing_more_is_asked() -> None:
 async def test_an_unknown_price_sets_nothing_aside() -> None:
     purse = Purse(1.0)
     purse.spend(None)
-    async with purse.reserved(), purse.reserved():
-        pass
+    with trio.fail_after(1):
+        async with purse.reserved(), purse.reserved():
+            pass
     assert purse.spent_usd == 0.0
