@@ -15,7 +15,7 @@ from agents.models.endpoint import Api, Endpoint
 from agents.models.keys import find_headers, find_key
 from agents.models.port import Model, Usage
 from agents.models.price import Pricer
-from agents.models.pricing import look_up
+from agents.models.price_list import look_up
 from agents.models.stream import StreamedModel, open_client
 from engine.core.spec import Thinking
 from engine.system.clock import Clock

@@ -18,7 +18,6 @@ import trio
 from agents.models import anthropic_answer, anthropic_request, openai_answer, openai_request
 from agents.models.catalog import ModelInfo
 from agents.models.endpoint import Api, Endpoint
-from agents.models.events import EventDecoder
 from agents.models.port import (
     UNENDED,
     AnswerEnded,
@@ -30,6 +29,7 @@ from agents.models.port import (
     Usage,
 )
 from agents.models.price import Pricer
+from agents.models.server_sent_events import EventDecoder
 from agents.models.trouble import classify, read_retry_after, tidy_message
 from agents.models.wire import (
     DroppedError,

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, strategies as st
 
-from agents.models.events import EventDecoder
+from agents.models.server_sent_events import EventDecoder
 
 
 def data_of(parts: Iterable[bytes]) -> list[bytes]:

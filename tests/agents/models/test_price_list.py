@@ -7,7 +7,7 @@ from agents.models.catalog import KNOWN, ModelInfo
 from agents.models.endpoint import Api
 from agents.models.port import Usage
 from agents.models.price import Price
-from agents.models.pricing import look_up
+from agents.models.price_list import look_up
 
 MILLION = Usage(input_tokens=1_000_000)
 
