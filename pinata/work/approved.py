@@ -27,7 +27,7 @@ class NotApprovedError(ConflictError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WriterChange:
     """One writer's change, held against the objects that it left."""
 
     task: TaskId
@@ -39,11 +39,11 @@ class Reviewed:
     """The change of a run, approved as exactly what it is.
 
     Attributes:
-        steps: one per writer, predecessors before dependents.
+        writers: one per writer, predecessors before dependents.
         evidence_digest: over the writers' fingerprints and the reviews bound to them.
     """
 
-    steps: tuple[Step, ...]
+    writers: tuple[WriterChange, ...]
     evidence_digest: str
 
 
@@ -69,10 +69,10 @@ async def approved(repository: Repository, stored: StoredRun) -> Approved:
         CorruptionError: what is recorded of a writer does not agree with itself.
     """
     found = await reviewed(repository, stored)
-    for step in found.steps:
-        if (refusal := never_integrated(step.changes)) is not None:
-            raise NotApprovedError(f"task {step.task}: {refusal}")
-    net = net_changes([(step.task, step.changes) for step in found.steps])
+    for writer in found.writers:
+        if (refusal := never_integrated(writer.changes)) is not None:
+            raise NotApprovedError(f"task {writer.task}: {refusal}")
+    net = net_changes([(writer.task, writer.changes) for writer in found.writers])
     return Approved(net, found.evidence_digest)
 
 
@@ -92,11 +92,11 @@ async def reviewed(repository: Repository, stored: StoredRun) -> Reviewed:
     if (missing := missing_approval(spec, results)) is not None:
         raise NotApprovedError(missing)
     _refuse_contradictions(stored)
-    steps = [
-        Step(task, await intact_changes(repository, results[task]))
+    writers = [
+        WriterChange(task, await intact_changes(repository, results[task]))
         for task in ordered_writers(spec)
     ]
-    return Reviewed(tuple(steps), evidence_digest(spec, results))
+    return Reviewed(tuple(writers), evidence_digest(spec, results))
 
 
 def ordered_writers(spec: RunSpec) -> tuple[TaskId, ...]:

@@ -19,7 +19,13 @@ from engine.core.fingerprint import change_entry
 from engine.core.graph import TaskGraph
 from engine.core.ids import TaskId, TreeId
 from engine.system import files
-from pinata.work.approved import Reviewed, Step, never_integrated, reviewed, writers_before
+from pinata.work.approved import (
+    Reviewed,
+    WriterChange,
+    never_integrated,
+    reviewed,
+    writers_before,
+)
 from pinata.work.context import Context
 from pinata.work.history import HANDOFF_MANIFEST, StoredRun
 from pinata.work.receipt import proof_answer
@@ -80,11 +86,11 @@ async def _publish(
     try:
         await in_thread(lambda: files.make_private_dir(draft.path), "cannot keep a hand-off")
         patches: dict[str, dict[str, Any]] = {}
-        for step in found.steps:
-            artifact = _artifact(stored, step.task)
+        for writer in found.writers:
+            artifact = _artifact(stored, writer.task)
             before, after = TreeId(artifact.base_tree), TreeId(artifact.result_tree)
-            made = await write_patch(repository, before, after, draft.patch(step.task))
-            patches[step.task] = _patch_answer(made, place.patch(step.task))
+            made = await write_patch(repository, before, after, draft.patch(writer.task))
+            patches[writer.task] = _patch_answer(made, place.patch(writer.task))
         manifest = _manifest(stored, found, place, context.clock.now_ms(), patches)
         data = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
         await in_thread(lambda: _seal(draft, place, data), "cannot keep a hand-off")
@@ -152,10 +158,11 @@ def _manifest(
         "run": record.run,
         "createdAt": created_at,
         "startingHead": record.head,
-        "order": [step.task for step in found.steps],
+        "order": [writer.task for writer in found.writers],
         "reviewScope": "builder-artifacts-only",
         "builders": [
-            _builder(stored, graph, step, patches.get(step.task, {})) for step in found.steps
+            _builder(stored, graph, writer, patches.get(writer.task, {}))
+            for writer in found.writers
         ],
         "path": str(place.manifest),
     }
@@ -168,11 +175,11 @@ def _manifest(
 
 
 def _builder(
-    stored: StoredRun, graph: TaskGraph, step: Step, patch: dict[str, Any]
+    stored: StoredRun, graph: TaskGraph, writer: WriterChange, patch: dict[str, Any]
 ) -> dict[str, Any]:
-    record, spec, result = stored.record, stored.spec, stored.results[step.task]
-    task, artifact = spec.task(step.task), _artifact(stored, step.task)
-    refusal = never_integrated(step.changes)
+    record, spec, result = stored.record, stored.spec, stored.results[writer.task]
+    task, artifact = spec.task(writer.task), _artifact(stored, writer.task)
+    refusal = never_integrated(writer.changes)
     out: dict[str, Any] = {
         "task": task.id,
         "agent": {"name": task.agent, "digest": record.definitions[task.agent]["digest"]},
@@ -185,7 +192,7 @@ def _builder(
         },
         "result": {"tree": artifact.result_tree},
         "fingerprint": artifact.fingerprint,
-        "changes": [change_entry(change) for change in step.changes],
+        "changes": [change_entry(change) for change in writer.changes],
         "patch": patch,
         "checks": [proof_answer(proof) for proof in result.checks],
         "reviews": _reviews(stored, task.id),
