@@ -1,7 +1,7 @@
 """Values that someone else wrote, as text that is safe and short enough for a sentence."""
 
 import json
-import unicodedata
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 QUOTE_LIMIT_CHARS = 200
@@ -9,10 +9,11 @@ _LONGEST_NUMBER_BITS = 512
 MOST_NAMES = 10
 # About as long as what stands for the middle of a long text.
 _MARK_CHARS = 40
-# Control characters, and halves of surrogate pairs.
-_ACTING = frozenset({"Cc", "Cs"})
-_BIDI_CONTROLS = frozenset(
-    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+# Control characters but line end and tab, what ends a line elsewhere, halves of surrogate pairs,
+# and marks that turn the writing direction.
+_ACTING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 
@@ -93,10 +94,15 @@ def _between(brackets: str, groups: Iterable[Iterator[str]]) -> Iterator[str]:
 
 def escape(text: str) -> str:
     """Return `text` with everything but line ends and tabs escaped that a terminal acts upon."""
-    return "".join(
-        character if character in "\n\t" or _is_harmless(character) else _visible(character)
-        for character in text
-    )
+    return _ACTING.sub(lambda found: _visible(found[0]), text)
+
+
+def escape_json(text: str) -> str:
+    """Return a JSON text that means the same, with what a terminal acts upon written as escapes.
+
+    JSON lets such characters stand as they are in its strings, and nowhere else.
+    """
+    return _ACTING.sub(lambda found: _escaped(found[0]), text)
 
 
 def one_line(text: str, limit_chars: int) -> str:
@@ -115,10 +121,6 @@ def middle_out(text: str, limit_chars: int) -> str:
     half = max(0, limit_chars // 2 - _MARK_CHARS // 2)
     missing = len(text) - 2 * half
     return f"{text[:half]} [... {missing} characters ...] {text[len(text) - half :]}"
-
-
-def _is_harmless(character: str) -> bool:
-    return unicodedata.category(character) not in _ACTING and character not in _BIDI_CONTROLS
 
 
 def _visible(character: str) -> str:

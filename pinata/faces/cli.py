@@ -15,6 +15,7 @@ from engine.core.errors import (
     PinataError,
     UsageError,
 )
+from engine.core.quote import escape_json
 from pinata.faces import output, text
 from pinata.faces.arguments import parse
 from pinata.faces.command import CANCELLED, Command
@@ -63,7 +64,7 @@ def exit_code(error: PinataError) -> int:
 def _refuse(error: PinataError, *, as_json: bool) -> int:
     """Say why nothing came of a command, on stderr: stdout carries nothing but what was asked."""
     if as_json:
-        output.note(json.dumps({"error": str(error)}))
+        output.note(escape_json(json.dumps({"error": str(error)})))
     else:
         output.note(f"pinata: {text.visible(str(error))}")
     return exit_code(error)

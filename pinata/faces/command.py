@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.core.errors import UsageError
+from engine.core.quote import escape_json
 from engine.records.json_text import decode_json
 from engine.system.files import read_input
 from pinata.faces import output, text
@@ -64,8 +65,8 @@ def show(given: Namespace, answer: Answer, lines: Callable[[Answer], Iterable[st
 
 
 def show_json(answer: object) -> None:
-    """Print an answer as JSON."""
-    output.write(json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
+    """Print an answer as JSON that a terminal shows and does not obey."""
+    output.write(escape_json(json.dumps(answer, indent=1, ensure_ascii=False)) + "\n")
 
 
 def show_lines(lines: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ import trio
 from engine.core.errors import UsageError
 from engine.core.events import RunSettled
 from engine.core.ids import TaskId
+from engine.core.quote import escape_json
 from engine.records.event import Logged, encode_event
 from pinata import app
 from pinata.faces.text import log_line
@@ -64,7 +65,7 @@ def _lines(stored: StoredRun, events: Iterable[Logged], given: Namespace) -> Ite
             line = encode_event(
                 logged.event, seq=logged.seq, run=stored.folder.run, at_ms=logged.at_ms
             )
-            yield line.decode().rstrip("\n")
+            yield escape_json(line.decode()).rstrip("\n")
         elif (shown := log_line(logged, stored.record.started_at_ms, agents)) is not None:
             yield shown
 

@@ -5,6 +5,7 @@ import math
 import trio
 
 from engine.core.events import Trace
+from engine.core.quote import escape_json
 from engine.records.event import Logged, encode_event
 from pinata.faces import output
 from pinata.faces.command import width
@@ -34,7 +35,7 @@ class Progress:
         assert run is not None
         if self._as_json:
             line = encode_event(logged.event, seq=logged.seq, run=run.id, at_ms=logged.at_ms)
-            self._lines.send_nowait(line.decode())
+            self._lines.send_nowait(escape_json(line.decode()))
         elif (shown := log_line(logged, run.started_at_ms, run.agents)) is not None:
             self._lines.send_nowait(f"{shown}\n")
 

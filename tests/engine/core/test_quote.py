@@ -6,6 +6,7 @@ from hypothesis import given, strategies as st
 from engine.core.quote import (
     QUOTE_LIMIT_CHARS,
     escape,
+    escape_json,
     middle_out,
     name_list,
     one_line,
@@ -100,10 +101,20 @@ def test_names_are_enumerated_in_english() -> None:
         ("\x9b31m\x7f", "\\x9b31m\\x7f"),
         ("a\u202eb\u2066", "a\\u202eb\\u2066"),
         ("\ud800", "\\ud800"),
+        ("a\u2028b\u2029", "a\\u2028b\\u2029"),
     ],
 )
 def test_what_a_terminal_acts_upon_is_escaped(text: str, shown: str) -> None:
     assert escape(text) == shown
+
+
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_json_says_the_same_with_nothing_in_it_that_a_terminal_acts_upon(*, is_ascii: bool) -> None:
+    said = ["".join(map(chr, range(0x3000))), "\ud800 \U0001f600"]
+    shown = escape_json(json.dumps(said, indent=1, ensure_ascii=is_ascii))
+    assert json.loads(shown) == said
+    assert escape(shown) == shown
+    assert ("ü" in shown) is not is_ascii
 
 
 def test_one_line_is_short_and_blanks_are_single() -> None:
