@@ -100,25 +100,29 @@ async def write_patch(
             await in_thread(lambda: partial.unlink(missing_ok=True))
 
 
-async def cut_patch(whole: PatchFile, target: Path, limit_bytes: int) -> None:
+async def cut_patch(whole: PatchFile, target: Path, limit_bytes: int) -> PatchFile:
     """Write the first lines of a patch into `target`, mode 0600, and where the rest is.
+
+    What is returned is of what was written.
 
     Args:
         whole: longer than `limit_bytes`.
         target: must not exist.
         limit_bytes: how much of it is taken at most.
     """
-    await in_thread(_cut, whole, target, limit_bytes)
+    return await in_thread(_cut, whole, target, limit_bytes)
 
 
-def _cut(whole: PatchFile, target: Path, limit_bytes: int) -> None:
+def _cut(whole: PatchFile, target: Path, limit_bytes: int) -> PatchFile:
     with whole.path.open("rb") as stream:
         start = stream.read(limit_bytes)
     # A line that is longer than the limit is cut in the middle.
     start = start[: start.rfind(b"\n") + 1] or start + b"\n"
     note = f"pinata: cut here, {len(start):,} of {whole.bytes:,} bytes; all of it: {whole.path}\n"
     with open(target, "xb", opener=_private) as out:
-        out.write(start + os.fsencode(note))
+        data = start + os.fsencode(note)
+        out.write(data)
+    return PatchFile(target, len(data), hashlib.sha256(data).hexdigest())
 
 
 def _private(path: str, flags: int) -> int:

@@ -111,7 +111,7 @@ async def _judge(
     ending = await lead(workshop, draft, review.reporter, Assignment(place, brief, rules, values))
     if ending is not None:
         return ending
-    return await settle(workshop, draft, review.reporter, place, held)
+    return await settle(workshop, draft, review.reporter, place, review.diff, held)
 
 
 async def _worktree(workshop: Workshop, head: CommitId, number: int) -> Repository:

@@ -17,7 +17,7 @@ from engine.store import RunFolder
 from engine.system import files
 
 Answer = TypeVar("Answer")
-_Facts = tuple[int, int, int, int]
+FileFacts = tuple[int, int, int, int]
 
 
 class OwnRecords:
@@ -30,7 +30,7 @@ class OwnRecords:
     def __init__(self, folder: RunFolder) -> None:
         """Begin with nothing remembered."""
         self._folder = folder
-        self._known: dict[Path, _Facts | None] = {}
+        self._known: dict[Path, FileFacts | None] = {}
         self._lock = trio.Lock()
 
     async def adopt(self) -> None:
@@ -53,7 +53,7 @@ class OwnRecords:
             self._remember(paths)
 
     def _remember(self, paths: Iterable[Path]) -> None:
-        self._known |= {path: _facts(path) for path in paths}
+        self._known |= {path: file_facts(path) for path in paths}
 
     async def altered(self, log: EventLog | None) -> tuple[str, ...]:
         """Return the names of files that are not as this process left them, sorted.
@@ -88,11 +88,12 @@ class OwnRecords:
         return [
             str(path.relative_to(root))
             for path, facts in self._known.items()
-            if _facts(path) != facts
+            if file_facts(path) != facts
         ]
 
 
-def _facts(path: Path) -> _Facts | None:
+def file_facts(path: Path) -> FileFacts | None:
+    """Return what tells a file from one that was written to, None when there is none; blocks."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:

@@ -46,7 +46,7 @@ async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending
     if ending is not None:
         return ending
     held = Held(after, workshop.run.folder.index_file(writer.id))
-    return await settle(workshop, draft, reporter, place, held)
+    return await settle(workshop, draft, reporter, place, diff, held)
 
 
 async def _place(workshop: Workshop, writer: TaskSpec) -> Repository:

@@ -101,6 +101,24 @@ async def test_writers_worktree_that_changes_while_it_is_reviewed_fails_the_revi
     )
 
 
+@pytest.mark.parametrize(
+    "write",
+    ["sed -i s/two/2/ {}", "cp -p {0} k; echo x >> {0}; cp -p k {0}; rm k", "rm {}"],
+    ids=["altered", "put right again", "gone"],
+)
+async def test_diff_that_somebody_writes_to_while_it_is_judged_fails_the_review(
+    write: str, project: Project
+) -> None:
+    """The reviewer itself can do it here, so that nothing has to happen at the right moment."""
+    at = '"$(git rev-parse --path-format=absolute --git-common-dir)"/pinata/*/reviews/judge.1.diff'
+    check = [{"id": "meddle", "argv": ["sh", "-c", write.format(at)]}]
+    answer = await reviewed(project, approves(), evidenceChecks=check)
+    judge = task_of(answer, "judge")
+    assert judge["status"] == "failed"
+    assert "somebody wrote to the diff that it was to judge: " in judge["reason"]
+    assert judge["reason"].endswith("reviews/judge.1.diff")
+
+
 async def test_silent_reviewer_has_no_verdict(project: Project) -> None:
     answer = await reviewed(project, {"text": "looks fine"})
     judge = task_of(answer, "judge")
