@@ -9,10 +9,16 @@ from contextlib import contextmanager, suppress
 import httpx2
 import trio
 
-from agents.models.wire import IDLE_TIMEOUT_S, DroppedError, MalformedError, Meter, WireError
+from agents.models.wire import (
+    CLOSE_TIMEOUT_S,
+    IDLE_TIMEOUT_S,
+    DroppedError,
+    MalformedError,
+    Meter,
+    WireError,
+)
 
 CONNECT_TIMEOUT_S = 30.0
-CLOSE_TIMEOUT_S = 1.0
 _MAX_IDLE_CONNECTIONS = 16
 
 

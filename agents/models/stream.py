@@ -32,6 +32,7 @@ from agents.models.price import Pricer
 from agents.models.server_sent_events import EventDecoder
 from agents.models.trouble import classify, read_retry_after, tidy_message
 from agents.models.wire import (
+    CLOSE_TIMEOUT_S,
     DroppedError,
     MalformedError,
     RefusedError,
@@ -45,7 +46,6 @@ from engine.system.clock import Clock
 if TYPE_CHECKING:
     from agents.models.http_client import ByteStream
 
-_CLOSE_TIMEOUT_S = 1.0
 # A complete answer has counts to follow, or the end of its body; neither need come.
 _TAIL_TIMEOUT_S = 2.0
 _EVENT_STREAM = "text/event-stream"
@@ -125,7 +125,7 @@ async def open_client(endpoint: Endpoint) -> AsyncIterator[Client]:
     try:
         yield client
     finally:
-        with trio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
+        with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
             await client.close()
 
 

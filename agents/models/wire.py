@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 # Without a byte for that long an answer counts as dropped. Reasoning models are silent for minutes.
 IDLE_TIMEOUT_S = 300.0
+# Whoever goes away waits no longer for a connection to end.
+CLOSE_TIMEOUT_S = 1.0
 # Providers spend some 300 bytes on a token, so this holds the longest answers several times over.
 MAX_ANSWER_BYTES = 256 << 20
 # A library keeps an event until it is complete, and a call may come with all its arguments in one.
