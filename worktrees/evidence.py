@@ -15,16 +15,22 @@ import trio
 from pygit2.enums import ObjectType
 
 from engine.core.changes import FILE_MODE
-from engine.core.errors import CorruptionError, UsageError
+from engine.core.errors import ConflictError, CorruptionError, UsageError
 from engine.core.ids import BlobId, CommitId, RunId, TreeId
 from worktrees.apply_stage import StoredFile
 from worktrees.collection import keep_whole
 from worktrees.hygiene import GitError, Repository, git
-from worktrees.objects import ObjectStore, TreeEntry, with_objects
+from worktrees.objects import OWN_NAME, ObjectStore, TreeEntry, with_objects
 from worktrees.refs import evidence_ref, read_ref
 
 FILES = "files"
 _FULL_ID = re.compile(r"[0-9a-f]{40}")
+# One parent at most, and no header but those that are written here.
+_OWN_COMMIT = re.compile(
+    rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?"
+    rb"(?:(?:author|committer) " + re.escape(OWN_NAME) + rb" \d+ \+0000\n){2}\n([^\n]*)\n"
+)
+_DOCUMENT_PATH = re.compile(r"[a-z]+\.json|[a-z]+/[^/]+\.(?:json|patch)")
 _DOCUMENT_NAME = re.compile(rb"[a-z0-9][a-z0-9.-]{0,79}")
 _MOST_DOCUMENTS = 10_000
 _MOST_FILES = 200_000
@@ -38,6 +44,18 @@ class NoEvidenceError(UsageError):
         self.name = name
         super().__init__(
             f"there is no evidence {name} here: fetch its ref, refs/pinata/<run>/evidence, first"
+        )
+
+
+class ForeignEvidenceError(ConflictError):
+    """A run's evidence ref holds something that nobody wrote as evidence of that run."""
+
+    def __init__(self, ref: str, commit: CommitId, reason: str) -> None:
+        self.ref = ref
+        self.commit = commit
+        super().__init__(
+            f"{ref} holds commit {commit}, which is no evidence of the run ({reason}): "
+            f"delete the ref with `git update-ref -d {ref}` and try again"
         )
 
 
@@ -68,12 +86,15 @@ async def keep_evidence(
         at_ms: the commit's time, in milliseconds since 1970.
 
     Raises:
+        ForeignEvidenceError: what the ref holds is no evidence of the run.
         RefMovedError: somebody else moved the ref.
         CollectedError: a garbage collection deleted what had just been written.
     """
     ref = evidence_ref(run)
     before = await read_ref(repo, ref)
     parents = () if before is None else (CommitId(before),)
+    if parents:
+        await ensure_evidence(repo, run, parents[0])
 
     def store_commit(store: ObjectStore) -> CommitId:
         tree = _store(store, evidence)
@@ -85,6 +106,47 @@ async def keep_evidence(
     if commit != before:
         await keep_whole(repo, ref, commit, None if before is None else CommitId(before))
     return commit
+
+
+async def ensure_evidence(repo: Repository, run: RunId, commit: CommitId) -> None:
+    """Refuse a commit that is not evidence of a run, back to the run's first.
+
+    Pushing evidence takes along all that is reachable from it, so a stranger among its ancestors
+    would travel too.
+
+    Raises:
+        ForeignEvidenceError: one of the commits is not shaped like evidence of the run.
+    """
+
+    def walk(store: ObjectStore) -> None:
+        at = commit
+        while True:
+            try:
+                before = _evidence_before(store, run, at)
+            except CorruptionError as error:
+                raise ForeignEvidenceError(evidence_ref(run), at, str(error)) from error
+            if before is None:
+                return
+            at = before
+
+    await with_objects(repo, walk)
+
+
+def _evidence_before(store: ObjectStore, run: RunId, commit: CommitId) -> CommitId | None:
+    """Return the evidence that `commit` was built on, if any, having looked at its own shape.
+
+    Raises:
+        CorruptionError: it is no evidence, or an object of it is missing.
+    """
+    said = _OWN_COMMIT.fullmatch(store.read(commit, ObjectType.COMMIT))
+    if said is None or said[3] != f"pinata: evidence of {run}".encode():
+        raise CorruptionError("pinata did not write it")
+    for path, entry in _entries(store, commit):
+        if path == FILES and entry.is_folder:
+            _file_ids(store, entry)
+        elif entry.mode != FILE_MODE or not _DOCUMENT_PATH.fullmatch(path):
+            raise CorruptionError(f"evidence holds no {path}")
+    return None if said[2] is None else CommitId(said[2].decode("ascii"))
 
 
 def _store(store: ObjectStore, evidence: EvidenceTree) -> TreeId:
@@ -166,7 +228,7 @@ def _file_ids(store: ObjectStore, folder: TreeEntry) -> frozenset[BlobId]:
     if len(entries) > _MOST_FILES:
         raise CorruptionError("the evidence holds more files than any evidence does")
     for name, entry in entries.items():
-        if name.decode("ascii", "replace") != entry.object_id or entry.is_folder:
+        if name.decode("ascii", "replace") != entry.object_id or entry.mode != FILE_MODE:
             raise CorruptionError(f"{FILES}/{name!r} of the evidence is not what its name says")
     return frozenset(BlobId(entry.object_id) for entry in entries.values())
 

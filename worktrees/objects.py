@@ -32,6 +32,8 @@ _FIRST_PARENT = re.compile(rb"\A[^\n]*\nparent ([0-9a-f]+)\n")
 _CANONICAL = {b"100664": "100644", b"100640": "100644", b"100600": "100644", b"100775": "100755"}
 _TREE_MODE = "040000"
 _NAME, _EMAIL = "pinata", "pinata@localhost"
+# As the commits of the engine's own say it.
+OWN_NAME = f"{_NAME} <{_EMAIL}>".encode("ascii")
 
 Answer = TypeVar("Answer")
 
