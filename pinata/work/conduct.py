@@ -1,6 +1,6 @@
 """Carries a run that this process owns to its end, new or taken over from a dead process."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from math import fsum
@@ -12,9 +12,9 @@ from agents.definition import decode_definition
 from agents.models.routes import open_routes
 from agents.purse import Purse
 from engine.core.errors import ExternalError
-from engine.core.events import AttemptSettled, Decision
+from engine.core.events import AttemptSettled, AttemptStarted, Decision
 from engine.core.graph import TaskGraph
-from engine.core.ids import TaskId
+from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome
 from engine.core.recovery import LOST_REASON, Lost, Recovery, recover
 from engine.core.repair import feedbacks, settled_ms
@@ -29,8 +29,16 @@ from engine.system.ledger import keep_ledger, read_ledger
 from pinata.work.attempts import Attempts
 from pinata.work.context import Context
 from pinata.work.credible import is_credible
-from pinata.work.history import StoredRun, newest_results, read_record, read_run, unannounced
+from pinata.work.history import (
+    StoredRun,
+    all_results,
+    newest_results,
+    read_record,
+    read_run,
+    unannounced,
+)
 from pinata.work.keeping import Keeper
+from pinata.work.kept_refs import NamedRefs, named_refs
 from pinata.work.models import ModelSources, choose_models
 from pinata.work.observer import OpenedRun
 from pinata.work.own_records import OwnRecords
@@ -51,6 +59,7 @@ class Past:
         settled_ms: for how long it was settled; its deadline is so much later.
         go_on: where it stands.
         view: what has been seen of it.
+        refs: those that it may have.
     """
 
     results: dict[TaskId, SavedResult]
@@ -58,6 +67,7 @@ class Past:
     settled_ms: int
     go_on: Continuation
     view: RunView
+    refs: NamedRefs
 
 
 async def conduct(run: Run, past: Past | None = None) -> None:
@@ -99,7 +109,7 @@ async def conduct(run: Run, past: Past | None = None) -> None:
         )
     )
     try:
-        await keeper.adopt()
+        await keeper.adopt(named_refs(run.record, run.spec) if past is None else past.refs)
         await records.adopt()
         workshop.give_up = inbox.request_cancel
         async with open_event_log(
@@ -214,8 +224,22 @@ async def take_up(
             settled_ms=settled_ms(stored.timed_history, context.clock.now_ms()),
             go_on=Continuation(found.state, opening),
             view=stored.view,
+            refs=await trio.to_thread.run_sync(_refs, run, stored, results),
         )
         await conduct(run, past)
+
+
+def _refs(run: Run, stored: StoredRun, newest: Mapping[TaskId, SavedResult]) -> NamedRefs:
+    """Return the refs that a run may have by its records; blocks.
+
+    Args:
+        run: taken over by this process.
+        stored: as it was found.
+        newest: result of every task that has one; only it knows those of lost attempts.
+    """
+    started = [e.attempt for e in stored.history if isinstance(e, AttemptStarted)]
+    lost = {AttemptId(each.id, each.attempt): each for each in newest.values()}
+    return named_refs(run.record, run.spec, started, lost | all_results(stored))
 
 
 async def _settle_lost(

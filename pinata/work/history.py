@@ -167,6 +167,21 @@ def newest_results(stored: StoredRun) -> dict[TaskId, SavedResult]:
     return found
 
 
+def all_results(stored: StoredRun) -> dict[AttemptId, SavedResult]:
+    """Return the result of each attempt that the log says has one; blocks.
+
+    Raises:
+        CorruptionError: one is missing or damaged.
+    """
+    return {
+        event.attempt: read_result(stored.folder, event.attempt, event.outcome.result_digest)
+        for event in stored.history
+        if isinstance(event, AttemptSettled)
+        and event.attempt.number
+        and event.outcome.result_digest is not None
+    }
+
+
 def read_result(folder: RunFolder, attempt: AttemptId, digest: str) -> SavedResult:
     """Return the result of `attempt` that the log announced with `digest`; blocks.
 

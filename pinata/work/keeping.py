@@ -4,10 +4,26 @@ from dataclasses import dataclass, field
 
 import trio
 
+from engine.core.errors import ConflictError
 from engine.core.ids import AttemptId, CommitId, RunId
+from pinata.work.kept_refs import NamedRefs
 from worktrees import refs
 from worktrees.collection import keep_whole
+from worktrees.evidence import ensure_evidence
 from worktrees.hygiene import Repository
+
+
+class ForeignRefError(ConflictError):
+    """A ref below a run's prefix is not one that the run made, or not as the run left it."""
+
+    def __init__(self, ref: str, held: str, wanted: str | None) -> None:
+        self.ref = ref
+        says = f"{ref} at {held} is not what the run's records say"
+        if wanted is None:
+            remedy = f"delete it with `git update-ref -d {ref}`"
+        else:
+            remedy = f"put it back with `git update-ref {ref} {wanted}`"
+        super().__init__(f"{says}: {remedy}, or start a new run")
 
 
 @dataclass(slots=True)
@@ -23,10 +39,27 @@ class Keeper:
     _known: dict[str, str] = field(default_factory=dict)
     _lock: trio.Lock = field(default_factory=trio.Lock)
 
-    async def adopt(self) -> None:
-        """Take the run's refs as they stand for the truth; called before any agent works."""
+    async def adopt(self, named: NamedRefs) -> None:
+        """Take the run's refs as they stand for the truth; called before any agent works.
+
+        Args:
+            named: what the run's records say of them.
+
+        Raises:
+            ForeignRefError: there is one that the records do not name, or name otherwise.
+            ForeignEvidenceError: what the evidence ref holds is no evidence of the run.
+        """
         async with self._lock:
-            self._known = await refs.list_refs(self.repository, refs.run_prefix(self.run))
+            known = await refs.list_refs(self.repository, refs.run_prefix(self.run))
+            evidence = refs.evidence_ref(self.run)
+            for ref, held in known.items():
+                if ref == evidence:
+                    await ensure_evidence(self.repository, self.run, CommitId(held))
+                elif ref not in named:
+                    raise ForeignRefError(ref, held, None)
+                elif named[ref] not in (None, held):
+                    raise ForeignRefError(ref, held, named[ref])
+            self._known = known
 
     async def keep_base(self, attempt: AttemptId, commit: CommitId) -> None:
         """Keep what an attempt starts from.
