@@ -1,8 +1,10 @@
 """What one check showed; kept exactly as it was, since verdicts and receipts are bound to it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.core.fingerprint import digest
 from engine.core.stored import STORED
 
 ListName = Literal["checks", "evidenceChecks", "integratedChecks", "explicit"]
@@ -60,3 +62,22 @@ class CheckProof:
         # A stored proof may come from anybody, so this is no mere assertion.
         if self.passed != (self.code == 0 and self.reason is None):
             raise ValueError("passed is not what code and reason come to")
+
+
+def proofs_digest(proofs: Sequence[CheckProof]) -> str:
+    """Return the digest that binds a fingerprint to what checks showed; durations do not count."""
+    return digest(
+        [
+            {
+                "id": proof.id,
+                "list": proof.list,
+                "argv": proof.argv,
+                "code": proof.code,
+                "signal": proof.signal,
+                "reason": proof.reason,
+                "stdout": None if proof.stdout is None else proof.stdout.sha256,
+                "stderr": None if proof.stderr is None else proof.stderr.sha256,
+            }
+            for proof in proofs
+        ]
+    )

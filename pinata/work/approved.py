@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from checks.proof import proofs_digest
 from engine.core.changes import GITLINK_MODE, SYMLINK_MODE, Change, quote_path
 from engine.core.errors import ConflictError, CorruptionError
 from engine.core.fingerprint import artifact_fingerprint, digest
@@ -13,7 +14,6 @@ from engine.core.paths import is_secret_name
 from engine.core.spec import Kind, RunSpec
 from pinata.work.history import StoredRun
 from pinata.work.net import net_changes
-from pinata.work.proving import proofs_digest
 from pinata.work.rechecking import contradiction
 from pinata.work.result import Artifact, SavedResult, changes_of, fingerprint_of
 from pinata.work.review import evidence_digest, missing_approval

@@ -23,20 +23,11 @@ from engine.core.view import RunView
 from engine.eventlog import open_event_log
 from engine.inbox import Inbox
 from engine.scheduler import Continuation, Means, Terms, run_graph
-from engine.store import RunFolder
-from engine.system import locks, strays
-from engine.system.ledger import keep_ledger, read_ledger
+from engine.system import strays
 from pinata.work.attempts import Attempts
 from pinata.work.context import Context
 from pinata.work.credible import is_credible
-from pinata.work.history import (
-    StoredRun,
-    all_results,
-    newest_results,
-    read_record,
-    read_run,
-    unannounced,
-)
+from pinata.work.history import StoredRun, all_results, newest_results, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.kept_refs import NamedRefs, named_refs
 from pinata.work.models import ModelSources, choose_models
@@ -130,9 +121,11 @@ async def conduct(run: Run, past: Past | None = None) -> None:
     finally:
         inbox.close()
         with trio.CancelScope(shield=True):
-            await strays.end_marked(f"{run.record.mark}/")
-            await strays.end_unclaimed()
-            await records.condemn(workshop.log)
+            try:
+                await strays.end_marked(f"{run.record.mark}/")
+                await strays.end_unclaimed()
+            finally:
+                await records.condemn(workshop.log)
 
 
 def _spent_before(go_on: Continuation | None) -> float:
@@ -146,33 +139,6 @@ def _spent_before(go_on: Continuation | None) -> float:
         if isinstance(event, AttemptSettled) and state.is_running(event.attempt)
     ]
     return fsum([state.settled_usd, *lost])
-
-
-@asynccontextmanager
-async def taken_over(context: Context, folder: RunFolder, root: Path) -> AsyncIterator[StoredRun]:
-    """Own an existing run inside the block, after ending what its dead owner left running.
-
-    Args:
-        context: the caller's.
-        folder: the run's.
-        root: any working tree of the repository.
-
-    Raises:
-        HeldElsewhereError: a live process owns the run.
-        CorruptionError: what is stored of the run is damaged.
-    """
-    repository = await discover(root, context.environment)
-    places = Places.of(repository, context.environment)
-    async with locks.claim(
-        places.run_lock(folder.run), what=f"run {folder.run}", holder=context.holder
-    ):
-        # Before the log is read: also a run whose log is damaged leaves nothing running.
-        record = await trio.to_thread.run_sync(read_record, folder)
-        await strays.end_marked(f"{record.mark}/")
-        await strays.end_recorded(await trio.to_thread.run_sync(read_ledger, folder.processes_file))
-        stored = await trio.to_thread.run_sync(read_run, folder)
-        with keep_ledger(record.mark, folder.processes_file):
-            yield stored
 
 
 async def resume(context: Context, stored: StoredRun) -> None:

@@ -21,13 +21,13 @@ from engine.store import RunFolder
 from engine.system import files, locks
 from engine.system.case import folds_case
 from engine.system.ledger import keep_ledger
+from pinata.work.blocking import in_thread
 from pinata.work.context import Context
 from pinata.work.models import ChosenModel, ModelSources, choose_models, script_notices
 from pinata.work.places import Places
 from pinata.work.run import Run
 from pinata.work.setup import resolve_setup, setup_notices
 from pinata.work.subjects import Ground, resolve_subjects, reviews_checkout
-from pinata.work.workshop import in_thread
 from worktrees import refs
 from worktrees.entries import check_entries
 from worktrees.examination import examine

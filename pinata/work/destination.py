@@ -7,10 +7,10 @@ from pathlib import Path
 
 from engine.store import RunFolder
 from engine.system import locks
-from pinata.work.conduct import taken_over
 from pinata.work.context import Context
 from pinata.work.history import StoredRun
 from pinata.work.places import Places
+from pinata.work.takeover import taken_over
 from worktrees.discovery import discover
 from worktrees.hygiene import Repository
 

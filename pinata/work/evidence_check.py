@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import trio
 
+from checks.proof import proofs_digest
 from engine.core.changes import (
     ABSENT_MODE,
     EXECUTABLE_MODE,
@@ -39,7 +40,6 @@ from pinata.work.evidence_record import (
     decode_document,
 )
 from pinata.work.net import net_changes
-from pinata.work.proving import proofs_digest
 from pinata.work.receipt import Receipt, judge
 from pinata.work.result import changes_of_stored
 from worktrees.apply_plan import check_changes

@@ -19,11 +19,12 @@ from engine.core.subject import Subject, SubjectKind, subject_fingerprint
 from engine.ports import Reporter
 from engine.system.files import make_private_dir
 from pinata.work.agent import Assignment, dependencies, lead
+from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft, Ending
 from pinata.work.result import Review
 from pinata.work.stillness import Seen, while_watched
 from pinata.work.verdict import Diff, Held, give_diff, settle
-from pinata.work.workshop import Workshop, in_thread
+from pinata.work.workshop import Workshop
 from worktrees.hygiene import Repository
 from worktrees.lease import create_worktree, remove_worktree
 from worktrees.patch import changes_between

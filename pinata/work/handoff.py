@@ -26,12 +26,12 @@ from pinata.work.approved import (
     reviewed,
     writers_before,
 )
+from pinata.work.blocking import in_thread
 from pinata.work.context import Context
 from pinata.work.history import HANDOFF_MANIFEST, StoredRun
 from pinata.work.receipt import proof_answer
 from pinata.work.result import Artifact
 from pinata.work.review import reviewers_of, standings
-from pinata.work.workshop import in_thread
 from worktrees.hygiene import Repository
 from worktrees.patch import PatchFile, write_patch
 

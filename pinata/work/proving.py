@@ -1,6 +1,5 @@
 """Runs the checks of an attempt, and holds evidence checks to changing nothing."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +7,6 @@ from checks.outcome import explain
 from checks.proof import CheckProof
 from checks.suite import SuiteSpec, run_suite
 from engine.core.events import CheckEnded, CheckStarted
-from engine.core.fingerprint import digest
 from engine.core.ids import AttemptId, CheckId
 from engine.core.outcome import FailureStage
 from engine.core.spec import CheckSpec
@@ -86,22 +84,3 @@ async def _state(workshop: Workshop, place: Repository) -> StateTriple:
     if place == workshop.run.repository:
         return await workshop.checkout.take()
     return await measure(place, workshop.scratch)
-
-
-def proofs_digest(proofs: Sequence[CheckProof]) -> str:
-    """Return the digest that binds a fingerprint to what checks showed; durations do not count."""
-    return digest(
-        [
-            {
-                "id": proof.id,
-                "list": proof.list,
-                "argv": proof.argv,
-                "code": proof.code,
-                "signal": proof.signal,
-                "reason": proof.reason,
-                "stdout": None if proof.stdout is None else proof.stdout.sha256,
-                "stderr": None if proof.stderr is None else proof.stderr.sha256,
-            }
-            for proof in proofs
-        ]
-    )

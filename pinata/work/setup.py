@@ -17,9 +17,10 @@ from engine.core.spec import RunSpec
 from engine.system.files import make_private_dir, read_regular, replace_file
 from engine.system.output import ToFiles
 from engine.system.process import LaunchError, ProcessExit, ProcessSpec, run
+from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft, Ending
 from pinata.work.workplace import Workplace
-from pinata.work.workshop import Workshop, in_thread
+from pinata.work.workshop import Workshop
 from worktrees.capture import capture
 from worktrees.hygiene import Repository
 from worktrees.objects import read_entries

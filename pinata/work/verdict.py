@@ -11,10 +11,11 @@ from engine.core.outcome import FailureStage, Status
 from engine.core.quote import name_list
 from engine.ports import Reporter
 from engine.system.files import make_private_dir
+from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft, Ending
 from pinata.work.own_records import FileFacts, file_facts
 from pinata.work.proving import run_evidence_checks
-from pinata.work.workshop import Workshop, in_thread
+from pinata.work.workshop import Workshop
 from worktrees.capture import capture
 from worktrees.hygiene import Repository
 from worktrees.patch import PatchFile, cut_patch, write_patch

@@ -15,13 +15,13 @@ from engine.core.ids import TaskId
 from engine.core.spec import CheckSpec
 from engine.store import RunFolder
 from pinata.work.approved import ordered_writers
+from pinata.work.blocking import in_thread
 from pinata.work.context import Context
 from pinata.work.destination import Destination, open_destination
 from pinata.work.evidence import record_evidence, with_written
 from pinata.work.net import net_changes
 from pinata.work.receipt import Receipt, ReceiptFolder, SavedState, answer, judge
 from pinata.work.result import SavedResult, changes_of, fingerprint_of
-from pinata.work.workshop import in_thread
 from worktrees.apply_stage import StoredFile
 from worktrees.presence import differing_paths
 from worktrees.state import measure

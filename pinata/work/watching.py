@@ -7,9 +7,10 @@ import trio
 
 from engine.core.changes import quote_path
 from engine.core.quote import name_list
+from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft
 from pinata.work.workplace import Workplace
-from pinata.work.workshop import Workshop, in_thread
+from pinata.work.workshop import Workshop
 from worktrees.capture import Capture
 from worktrees.hygiene import Repository
 from worktrees.include import read_included

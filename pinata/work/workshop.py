@@ -9,7 +9,6 @@ import trio
 
 from agents.purse import Purse
 from engine.core.environment import child_environment
-from engine.core.errors import ExternalError
 from engine.core.events import RepairRequested
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Kind
@@ -96,18 +95,6 @@ class Workshop:
         return tuple(
             name for name in self.run.graph.order if name in above and kinds[name] is Kind.WRITER
         )
-
-
-async def in_thread(work: Callable[[], object], doing: str) -> None:
-    """Do something that blocks and may meet a full or broken disk.
-
-    Raises:
-        ExternalError: it did; the message begins with `doing`.
-    """
-    try:
-        await trio.to_thread.run_sync(work)
-    except OSError as error:
-        raise ExternalError(f"{doing}: {error.strerror or error}") from error
 
 
 def new_entry_id() -> str:

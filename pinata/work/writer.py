@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from agents.brief import BriefSpec, RepairNote, Workspace, WorkspaceKind
 from agents.submission import SubmissionRules, decode_submission, encode_submission
+from checks.proof import proofs_digest
 from engine.core.changes import quote_path
 from engine.core.events import RepairStarted
 from engine.core.fingerprint import artifact_fingerprint, digest
@@ -14,14 +15,15 @@ from engine.core.spec import Kind
 from engine.ports import Reporter
 from engine.system.files import make_private_dir
 from pinata.work.agent import Assignment, dependencies, lead
+from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft, Ending
-from pinata.work.proving import proofs_digest, run_checks
+from pinata.work.proving import run_checks
 from pinata.work.rechecking import false_claim, trespass
 from pinata.work.result import Artifact, Patch, changes_of, stored_changes
 from pinata.work.setup import set_up
 from pinata.work.watching import Before, disturbance, look_before, note_ignored
 from pinata.work.workplace import Base, open_workplace
-from pinata.work.workshop import Workshop, in_thread
+from pinata.work.workshop import Workshop
 from worktrees.capture import Capture, capture
 from worktrees.hygiene import Repository
 from worktrees.objects import commit_tree
