@@ -117,19 +117,30 @@ async def ensure_evidence(repo: Repository, run: RunId, commit: CommitId) -> Non
     Raises:
         ForeignEvidenceError: one of the commits is not shaped like evidence of the run.
     """
+    await with_objects(repo, lambda store: _ancestry(store, run, commit))
 
-    def walk(store: ObjectStore) -> None:
-        at = commit
-        while True:
-            try:
-                before = _evidence_before(store, run, at)
-            except CorruptionError as error:
-                raise ForeignEvidenceError(evidence_ref(run), at, str(error)) from error
-            if before is None:
-                return
-            at = before
 
-    await with_objects(repo, walk)
+async def is_later_evidence(
+    repo: Repository, run: RunId, commit: CommitId, earlier: CommitId
+) -> bool:
+    """Return whether a commit is evidence of a run that was built upon some earlier one of it."""
+    try:
+        return earlier in await with_objects(repo, lambda store: _ancestry(store, run, commit))
+    except ForeignEvidenceError:
+        return False
+
+
+def _ancestry(store: ObjectStore, run: RunId, commit: CommitId) -> list[CommitId]:
+    """Return a commit and all evidence before it, the newest first; see `ensure_evidence`."""
+    found = [commit]
+    while True:
+        try:
+            before = _evidence_before(store, run, found[-1])
+        except CorruptionError as error:
+            raise ForeignEvidenceError(evidence_ref(run), found[-1], str(error)) from error
+        if before is None:
+            return found
+        found.append(before)
 
 
 def _evidence_before(store: ObjectStore, run: RunId, commit: CommitId) -> CommitId | None:

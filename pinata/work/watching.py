@@ -9,6 +9,7 @@ from engine.core.changes import quote_path
 from engine.core.quote import name_list
 from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft
+from pinata.work.neighbours import Neighbours, look_at_neighbours, robbed
 from pinata.work.workplace import Workplace
 from pinata.work.workshop import Workshop
 from worktrees.capture import Capture
@@ -25,10 +26,12 @@ class Before:
     Attributes:
         surroundings: of its worktree.
         unseen: in its worktree.
+        neighbours: other runs of the repository.
     """
 
     surroundings: Surroundings
     unseen: Unseen
+    neighbours: Neighbours
 
 
 async def look_before(workshop: Workshop, draft: Draft, place: Workplace) -> Before:
@@ -44,7 +47,9 @@ async def look_before(workshop: Workshop, draft: Draft, place: Workplace) -> Bef
     if unseen is None and await _is_prepared(workshop, seed):
         unseen = found = await look(worktree, seed, workshop.scratch)
         await in_thread(lambda: keep_unseen(seed, found), "cannot keep what is in the worktree")
-    return Before(await _surroundings(workshop, draft, worktree), unseen or Unseen())
+    surroundings = await _surroundings(workshop, draft, worktree)
+    neighbours = await look_at_neighbours(workshop.run, surroundings.own_refs)
+    return Before(surroundings, unseen or Unseen(), neighbours)
 
 
 async def _is_prepared(workshop: Workshop, seed: Path) -> bool:
@@ -70,6 +75,8 @@ async def disturbance(
         return f"it changed what decides what Git sees: {name_list(altered)}"
     if foreign := await workshop.keeper.moved_by_others():
         return f"refs of the run were moved: {name_list(foreign)}"
+    if stolen := await robbed(workshop.run, before.neighbours, after.own_refs):
+        return f"refs of other runs were moved or deleted: {name_list(stolen)}"
     return None
 
 
