@@ -15,6 +15,7 @@ import trio
 
 from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT, Kept, keep_last, with_notes
 from agents.filetools.arguments import BashArguments
+from agents.filetools.target import refuse_replaced
 from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
 from engine.system.output import ToFiles
 from engine.system.process import ProcessExit, ProcessSpec, run
@@ -28,6 +29,7 @@ _JOIN_OUTPUTS = "exec 2>&1; "
 async def _bash(context: ToolContext, arguments: BashArguments) -> ToolAnswer:
     if "\0" in arguments.command:
         raise ToolFaultError("the command holds a NUL character, which no shell takes")
+    await trio.to_thread.run_sync(_ensure_place, context)
     # Files, and not memory, because what was written before a time limit must be shown too.
     folder = await trio.to_thread.run_sync(_make_folder, context)
     try:
@@ -85,6 +87,11 @@ def _ending(ended: ProcessExit) -> list[str]:
     elif ended.code != 0:
         notes.append(f"the command exited with code {ended.code}")
     return notes
+
+
+def _ensure_place(context: ToolContext) -> None:
+    # Of the name itself: the working directory was handed out as a folder and not as a link.
+    refuse_replaced(context.root.lstat(), context.identity)
 
 
 def _make_folder(context: ToolContext) -> Path:

@@ -19,7 +19,7 @@ async def _edit(context: ToolContext, arguments: EditArguments) -> ToolAnswer:
 def _change(context: ToolContext, arguments: EditArguments) -> ToolAnswer:
     shown = quote_value(arguments.path)
     place = locate_target(arguments.path, context.root, context.home)
-    with open_target(place, shown, create_parents=False) as target:
+    with open_target(place, shown, create_parents=False, identity=context.identity) as target:
         if target.permissions is None:
             raise ToolFaultError(f"there is no {shown}; write makes new files")
         try:

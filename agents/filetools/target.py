@@ -72,21 +72,30 @@ class Target:
 
 
 @contextmanager
-def open_target(place: Place, shown: str, *, create_parents: bool) -> Iterator[Target]:
+def open_target(
+    place: Place,
+    shown: str,
+    *,
+    create_parents: bool,
+    identity: tuple[int, int] | None = None,
+) -> Iterator[Target]:
     """Open the folder that `place` is in.
 
     Args:
         place: not the working directory itself.
         shown: its path as messages name it.
         create_parents: make the folders that are missing.
+        identity: device and inode that the working directory must have, if they are known.
 
     Raises:
-        ToolFaultError: a symbolic link or a file stands in the way, the place is taken by something
+        ToolFaultError: something else stands where the working directory was, a symbolic link or
+            a file stands in the way, the place is taken by something
             that is no regular file, or a parent is missing and not to be made.
     """
     assert place.parts
     folder = os.open(place.root, _FOLDER_FLAGS)
     try:
+        refuse_replaced(os.fstat(folder), identity)
         for name in place.parts[:-1]:
             inner = _enter(folder, name, shown, create=create_parents)
             os.close(folder)
@@ -94,6 +103,18 @@ def open_target(place: Place, shown: str, *, create_parents: bool) -> Iterator[T
         yield Target(folder, place.parts[-1], shown, _permissions(folder, place.parts[-1], shown))
     finally:
         os.close(folder)
+
+
+def refuse_replaced(found: os.stat_result, identity: tuple[int, int] | None) -> None:
+    """Refuse to go on in what is not the working directory.
+
+    Raises:
+        ToolFaultError: it is another folder than the one with `identity`.
+    """
+    if identity not in (None, (found.st_dev, found.st_ino)):
+        raise ToolFaultError(
+            "something else stands where the working directory was; the task cannot go on here"
+        )
 
 
 def _enter(folder: int, name: bytes, shown: str, *, create: bool) -> int:

@@ -29,6 +29,8 @@ class ToolContext:
             `engine.system.process`.
         list_files: the files that grep and find look at, relative to `root`, in Git's order.
         shell: the program that reads the text of a bash call.
+        identity: device and inode of `root`; where they are known, nothing is written and no
+            command is run once something else stands there.
     """
 
     root: Path
@@ -36,6 +38,7 @@ class ToolContext:
     mark: str | None
     list_files: Callable[[], Awaitable[tuple[bytes, ...]]]
     shell: str
+    identity: tuple[int, int] | None = None
 
     @property
     def home(self) -> str | None:

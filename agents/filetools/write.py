@@ -17,7 +17,7 @@ def _put(context: ToolContext, arguments: WriteArguments) -> ToolAnswer:
     place = locate_target(arguments.path, context.root, context.home)
     shown = quote_value(arguments.path)
     data = arguments.content.encode()
-    with open_target(place, shown, create_parents=True) as target:
+    with open_target(place, shown, create_parents=True, identity=context.identity) as target:
         target.replace(data)
     verb = "made" if target.permissions is None else "replaced"
     return ToolAnswer(f"{verb} {shown} with {len(data)} bytes")

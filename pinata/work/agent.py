@@ -107,12 +107,14 @@ def has_codemode(definition: Definition, config: RunConfig) -> bool:
 
 
 def _context(workshop: Workshop, draft: Draft, place: Repository) -> ToolContext:
+    root = workshop.roots.get(place.root)
     return ToolContext(
         root=place.root,
         env=workshop.environment,
         mark=workshop.mark(draft.attempt),
         list_files=partial(list_files, place),
         shell=workshop.shell,
+        identity=None if root is None else (root.device, root.inode),
     )
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
+import trio
+
 from agents.brief import BriefSpec, Target, Workspace, WorkspaceKind
 from agents.submission import SubmissionRules
 from engine.core.changes import quote_path
@@ -28,6 +30,7 @@ from pinata.work.workshop import Workshop
 from worktrees.hygiene import Repository
 from worktrees.lease import create_worktree, remove_worktree
 from worktrees.patch import changes_between
+from worktrees.root import Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,7 @@ async def _worktree(workshop: Workshop, head: CommitId, number: int) -> Reposito
             workshop.pulled[number] = await create_worktree(
                 run.repository, path, head, seed, lock, reason
             )
+            workshop.roots[path] = await trio.to_thread.run_sync(Root.of, path)
         return workshop.pulled[number]
 
 

@@ -41,6 +41,7 @@ async def run_checks(
     """Run all planned checks of an attempt; return how it ends if one of them fails."""
     if not draft.planned:
         return None
+    await workshop.ensure_in_place(cwd)
     result = await run_suite(
         SuiteSpec(
             planned=draft.planned,

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import trio
+
 from agents.brief import BriefSpec, CheckEvidence, SteerNote, Target, Workspace, WorkspaceKind
 from agents.submission import SubmissionRules, decode_submission
 from checks.outcome import explain
@@ -16,6 +18,7 @@ from pinata.work.verdict import Diff, Held, give_diff, settle
 from pinata.work.workshop import Workshop
 from worktrees.hygiene import Repository
 from worktrees.lease import open_worktree
+from worktrees.root import find_root
 
 
 async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending:
@@ -55,7 +58,11 @@ async def _place(workshop: Workshop, writer: TaskSpec) -> Repository:
     if known is not None:
         return known
     run = workshop.run
-    return await open_worktree(run.repository, run.places.worktree(run.id, writer.id))
+    path, seed = run.places.worktree(run.id, writer.id), run.folder.index_file(writer.id)
+    root = await trio.to_thread.run_sync(find_root, seed, path)
+    if root is not None:
+        workshop.roots[path] = root
+    return await open_worktree(run.repository, path)
 
 
 def _target(writer: TaskSpec, judged: SavedResult, fingerprint: Fingerprint, diff: Diff) -> Target:

@@ -108,6 +108,7 @@ async def set_up(workshop: Workshop, draft: Draft, place: Workplace) -> Ending |
         return Ending.failed(f"setup: {error}", FailureStage.SETUP)
     if ended.code != 0 or ended.overflowed:
         return Ending.failed(f"setup {_how(ended)}; its output is in {logs}", FailureStage.SETUP)
+    await workshop.ensure_in_place(worktree.root)
     found = await capture(worktree, content, seed, workshop.scratch)
     if found.altered:
         named = name_list(found.altered[:_MOST_NAMED])

@@ -148,5 +148,6 @@ async def settle(
 
 
 async def _altered(workshop: Workshop, place: Repository, held: Held) -> tuple[str, ...]:
+    await workshop.ensure_in_place(place.root)
     now = await capture(place, held.tree, held.seed, workshop.scratch)
     return now.altered

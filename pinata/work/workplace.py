@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import trio
 
 from engine.core.ids import AttemptId, CommitId, TreeId
+from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft
 from pinata.work.history import unannounced
 from pinata.work.result import changes_of
@@ -15,6 +16,7 @@ from worktrees.include import copy_included
 from worktrees.lease import create_worktree, remove_worktree
 from worktrees.objects import commit_tree
 from worktrees.reuse import bring_to, reopen_worktree
+from worktrees.root import Root, find_root, keep_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,12 @@ async def _left_worktree(workshop: Workshop, draft: Draft, base: Base) -> Reposi
     if draft.attempt.number == 1:
         return None
     run = workshop.run
-    path = run.places.worktree(run.id, draft.task.id)
-    return await reopen_worktree(run.repository, path, base.commit)
+    path, seed = run.places.worktree(run.id, draft.task.id), run.folder.index_file(draft.task.id)
+    root = await trio.to_thread.run_sync(find_root, seed, path)
+    if root is None:
+        return None
+    workshop.roots[path] = root
+    return await reopen_worktree(run.repository, root, base.commit)
 
 
 async def _content_before(workshop: Workshop, draft: Draft, base: Base) -> TreeId:
@@ -106,6 +112,8 @@ async def _new_worktree(
         await remove_worktree(run.repository, path, seed, lock)
     reason = f"run {run.id} task {draft.task.id}"
     worktree = await create_worktree(run.repository, path, base.commit, seed, lock, reason)
+    workshop.roots[path] = root = await trio.to_thread.run_sync(Root.of, path)
+    await in_thread(lambda: keep_root(seed, root), "cannot keep what the worktree is")
     if content != base.tree:
         try:
             await bring_to(worktree, base.tree, content)

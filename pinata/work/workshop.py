@@ -20,6 +20,7 @@ from pinata.work.result import SavedResult
 from pinata.work.run import Run
 from pinata.work.sharing import SharedMeasurement
 from worktrees.hygiene import Repository
+from worktrees.root import Root
 from worktrees.state import StateTriple, measure
 
 
@@ -41,6 +42,7 @@ class Workshop:
         give_up: ends the whole run for a reason.
         worktrees: of the writers whose attempts this process began.
         pulled: the worktree of each pull request that was reviewed in this process, by number.
+        roots: the folders of all these worktrees, by where they were made.
         pull_turn: held while one of these is made.
         checkout_turn: held while something must not see the checkout change.
         checkout: what the user's checkout holds, measured for all who ask at about the same time.
@@ -56,6 +58,7 @@ class Workshop:
     feedback: dict[TaskId, str] = field(default_factory=dict)
     worktrees: dict[TaskId, Repository] = field(default_factory=dict)
     pulled: dict[int, Repository] = field(default_factory=dict)
+    roots: dict[Path, Root] = field(default_factory=dict)
     pull_turn: trio.Lock = field(default_factory=trio.Lock)
     checkout_turn: trio.Lock = field(default_factory=trio.Lock)
     checkout: SharedMeasurement[StateTriple] = field(init=False)
@@ -63,6 +66,15 @@ class Workshop:
     def __post_init__(self) -> None:
         """Get ready to measure the run's checkout."""
         self.checkout = SharedMeasurement(lambda: measure(self.run.repository, self.scratch))
+
+    async def ensure_in_place(self, place: Path) -> None:
+        """Make sure that a worktree still is the folder that was made or taken up.
+
+        Raises:
+            ReplacedWorktreeError: an agent, or what it started, put something else there.
+        """
+        if (root := self.roots.get(place)) is not None:
+            await trio.to_thread.run_sync(root.ensure)
 
     def happened(self, logged: Logged) -> None:
         """Learn what is to be mended, before the attempt starts that shall do it."""

@@ -86,6 +86,7 @@ async def _capture(
     """Store what the worktree holds now, keep it by the attempt's ref and put it into `draft`."""
     run = workshop.run
     seed = run.folder.index_file(draft.task.id)
+    await workshop.ensure_in_place(worktree.root)
     found = await capture(worktree, base.tree, seed, workshop.scratch, before.unseen.submodules)
     message = f"pinata: result of {draft.attempt} in {run.id}\n"
     result = await commit_tree(
@@ -133,6 +134,7 @@ async def _prove(
     if (failure := await run_checks(workshop, draft, reporter, worktree.root)) is not None:
         return failure
     seed = workshop.run.folder.index_file(draft.task.id)
+    await workshop.ensure_in_place(worktree.root)
     again = await capture(worktree, found.tree, seed, workshop.scratch, found.submodules)
     if again.altered:
         named = name_list(again.altered)

@@ -11,6 +11,7 @@ from tests.support.workshop import Workshop, open_workshop
 from worktrees.lease import ForeignWorktreeError
 from worktrees.objects import read_commit_tree
 from worktrees.reuse import bring_to, reopen_worktree
+from worktrees.root import Root
 from worktrees.unseen import Unseen, keep_unseen, read_unseen
 
 
@@ -27,7 +28,7 @@ async def test_worktree_that_lost_its_ties_gets_them_back_and_keeps_its_files(
     (worktree.root / "edited.txt").write_text("work\n")
     repo.git("-C", str(worktree.root), "commit", "-qam", "moved")
     (worktree.root / ".git").write_text("gitdir: /nowhere\n")
-    again = await reopen_worktree(workshop.checkout, worktree.root, base)
+    again = await reopen_worktree(workshop.checkout, Root.of(worktree.root), base)
     assert again == worktree
     assert repo.git("-C", str(worktree.root), "rev-parse", "HEAD").decode().strip() == base
     assert (worktree.root / "edited.txt").read_text() == "work\n"
@@ -40,7 +41,7 @@ async def test_branch_that_a_writer_checked_out_is_left_and_stays_where_it_is(
     worktree = await workshop.worktree("fix")
     repo.git("-C", str(worktree.root), "checkout", "-q", "-b", "mine")
     mine = repo.git("rev-parse", "mine")
-    await reopen_worktree(workshop.checkout, worktree.root, workshop.snapshot.commit)
+    await reopen_worktree(workshop.checkout, Root.of(worktree.root), workshop.snapshot.commit)
     assert (await workshop.capture(worktree)).branch is None
     assert repo.git("rev-parse", "mine") == mine
 
@@ -52,22 +53,15 @@ async def test_link_in_place_of_the_git_file_is_replaced_and_not_followed(
     elsewhere = tmp_path / "elsewhere"
     (worktree.root / ".git").rename(elsewhere)
     (worktree.root / ".git").symlink_to(elsewhere)
-    await reopen_worktree(workshop.checkout, worktree.root, workshop.snapshot.commit)
+    await reopen_worktree(workshop.checkout, Root.of(worktree.root), workshop.snapshot.commit)
     assert not (worktree.root / ".git").is_symlink()
-
-
-async def test_worktree_that_is_gone_is_none(workshop: Workshop) -> None:
-    worktree = await workshop.worktree("fix")
-    shutil.rmtree(worktree.root)
-    base = workshop.snapshot.commit
-    assert await reopen_worktree(workshop.checkout, worktree.root, base) is None
 
 
 async def test_folder_that_git_does_not_know_is_nobodys_worktree(workshop: Workshop) -> None:
     path = workshop.path("fix")
     path.mkdir(parents=True)
     with pytest.raises(ForeignWorktreeError):
-        await reopen_worktree(workshop.checkout, path, workshop.snapshot.commit)
+        await reopen_worktree(workshop.checkout, Root.of(path), workshop.snapshot.commit)
 
 
 async def test_new_worktree_is_brought_to_what_was_captured_before(

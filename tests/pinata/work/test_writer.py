@@ -282,3 +282,45 @@ async def test_too_many_included_files_fail_the_task_before_its_agent_starts(
     assert "matches 1,001 files" in fix["reason"]
     result = await project.result(answer["run"], "fix")
     assert (result["failureStage"], result["usage"]["turns"]) == ("workspace", 0)
+
+
+SWAP = "W=$PWD; cd /; mv $W $W.bak; ln -s {} $W"
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        says("write", path="a.txt", content="stolen\n"),
+        says("edit", path="a.txt", edits=[{"oldText": "one", "newText": "stolen"}]),
+        shell("echo stolen > a.txt"),
+    ],
+    ids=["write", "edit", "bash"],
+)
+async def test_worktree_that_became_a_link_to_the_checkout_fails_and_leaves_that_alone(
+    then: dict[str, object], project: Project
+) -> None:
+    project.repo.git("worktree", "add", "-q", "../linked")
+    linked = project.repo.root.parent / "linked"
+    tie = (linked / ".git").read_text()
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {
+            "fix": [shell(SWAP.format(linked)), then, submits(changedFiles=["a.txt"])],
+            "fix@2": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])],
+        },
+    )
+    assert task_of(answer, "fix")["reason"].startswith("its worktree was replaced: ")
+    request = {"run": answer["run"], "task": "fix", "feedback": "again"}
+    again = task_of(await project.call("pinata_repair", request), "fix")
+    assert again["reason"].startswith("its worktree was replaced: ")
+    assert (linked / "a.txt").read_text() == "one\n"
+    assert (linked / ".git").read_text() == tie
+
+
+async def test_worktree_that_a_check_replaces_fails_the_task(project: Project) -> None:
+    check = {"id": "swap", "argv": ["sh", "-c", SWAP.format(project.repo.root)]}
+    answer = await project.run(
+        [builder("fix", "a.txt", checks=[check, {"id": "next", "argv": PASS}])],
+        {"fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]},
+    )
+    assert task_of(answer, "fix")["reason"].startswith("its worktree was replaced: ")
