@@ -199,7 +199,7 @@ async def test_repair_whose_agent_never_started_does_not_count(project: Project)
     worktree.mkdir()
     failed = await repair(project, run)
     assert statuses(failed) == {"fix": "failed", "check": "blocked"}
-    assert "was not made by pinata" in task_of(failed, "fix")["reason"]
+    assert "its worktree was replaced" in task_of(failed, "fix")["reason"]
     worktree.rmdir()
     assert (await repair(project, run))["status"] == "succeeded"
 
