@@ -53,7 +53,7 @@ test: $(READY)
 	$(BIN)/coverage report --include='$(PROVEN)' --fail-under=100
 
 smoke: $(READY)
-	$(BIN)/python -m pytest -m smoke
+	$(BIN)/python -m pytest -m smoke tests/pinata tests/test_project.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -1,14 +1,12 @@
 """Every promised behaviour is in cases.toml, with tests that exist or with what will bring it."""
 
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from tests.support.named_tests import exists
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,21 +31,6 @@ def cases() -> dict[str, Case]:
         return tomllib.load(file)
 
 
-@pytest.fixture(scope="module")
-def collected() -> set[str]:
-    """Return the node ids that pytest itself finds, with parametrized tests named once."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests"],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert listed.returncode == 0, listed.stdout + listed.stderr
-    return set(re.findall(r"^(tests/\S+?\.py(?:::\w+)+)", listed.stdout, re.MULTILINE))
-
-
 def test_every_case_is_listed_in_order_and_no_other(cases: dict[str, Case]) -> None:
     assert list(cases) == EXPECTED
 
@@ -63,11 +46,9 @@ def test_every_case_has_tests_or_the_capability_that_will_bring_it(cases: dict[s
     assert [name for name, case in cases.items() if not _is_well_formed(case)] == []
 
 
-def test_every_test_that_a_case_names_is_collected(
-    cases: dict[str, Case], collected: set[str]
-) -> None:
+def test_every_test_that_a_case_names_exists(cases: dict[str, Case]) -> None:
     named = {(name, test) for name, case in cases.items() for test in _tests(case)}
-    assert sorted(pair for pair in named if pair[1] not in collected) == []
+    assert sorted(pair for pair in named if not exists(pair[1])) == []
 
 
 def _tests(case: Case) -> list[str]:

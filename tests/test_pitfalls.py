@@ -1,11 +1,12 @@
 """Every known pitfall names the tests that fail when it comes back, or what will bring them."""
 
-import ast
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.support.named_tests import exists
 
 ROOT = Path(__file__).resolve().parents[1]
 Pitfall = dict[str, object]
@@ -38,15 +39,6 @@ def test_every_test_that_is_named_exists(pitfalls: dict[str, Pitfall]) -> None:
     for name, pitfall in pitfalls.items():
         tests = pitfall.get("tests", [])
         assert isinstance(tests, list)
-        missing += [f"{name}: {test}" for test in tests if not _exists(str(test))]
+        missing += [f"{name}: {test}" for test in tests if not exists(str(test))]
         assert tests or "later" in pitfall, name
     assert missing == []
-
-
-def _exists(test: str) -> bool:
-    path, _, name = test.partition("::")
-    if not (ROOT / path).is_file():
-        return False
-    tree = ast.parse((ROOT / path).read_text("utf-8"))
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return any(isinstance(node, functions) and node.name == name for node in tree.body)
