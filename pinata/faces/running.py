@@ -70,15 +70,7 @@ def _end_run(answer: Answer) -> int:
         output.note(line)
     if _can_be_applied(answer):
         output.note(f"to apply it: pinata integrate {answer['run']}")
-    for writer in _rejected(answer):
-        output.note(f"to have it mended: pinata repair {answer['run']} {writer} --feedback TEXT")
     return _RUN_CODES.get(answer["status"], 1)
-
-
-def _rejected(answer: Answer) -> list[str]:
-    """Return the builders of whose change a reviewer said that it must be mended."""
-    reviews = [task["review"] for task in answer["tasks"] if task["status"] == "rejected"]
-    return sorted({target for review in reviews if (target := review["target"].get("task"))})
 
 
 def _can_be_applied(answer: Answer) -> bool:

@@ -146,6 +146,24 @@ def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     cost = answer.get("costUsd")
     spent = "unknown cost" if cost is None else f"${cost:.4f}"
     yield f"{answer['elapsedMs'] / 1000:.1f} s, {answer['tokens']} tokens, {spent}"
+    for task in _to_mend(answer):
+        yield f"to have it mended: pinata repair {answer['run']} {task} --feedback TEXT"
+
+
+def _to_mend(answer: Mapping[str, Any]) -> list[str]:
+    """Return the builders whose change a reviewer, a check or the engine found at fault.
+
+    None while the run goes on or after a cancellation: nothing is repaired then.
+    """
+    if answer["status"] != "failed":
+        return []
+    failed = {task["id"] for task in answer["tasks"] if _is_at_fault(task)}
+    reviews = [task["review"] for task in answer["tasks"] if task["status"] == "rejected"]
+    return sorted(failed | {name for review in reviews if (name := review["target"].get("task"))})
+
+
+def _is_at_fault(task: Mapping[str, Any]) -> bool:
+    return task["status"] == "failed" and "artifact" in task
 
 
 def task_lines(task: Mapping[str, Any], width: int = WIDTH, *, room: int = 0) -> Iterator[str]:

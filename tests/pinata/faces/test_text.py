@@ -222,6 +222,41 @@ def test_whole_answer_is_shown() -> None:
     ]
 
 
+def judged(of: str | None, status: str) -> dict[str, Any]:
+    target = {"kind": "uncommitted", "ref": "HEAD"} if of is None else {"task": of}
+    return summary(id=f"by-{of}", status=status, review={"target": target, "current": True})
+
+
+def mending(*tasks: dict[str, Any], status: str = "failed") -> list[str]:
+    """Return the lines that say what can be repaired."""
+    return [line for line in run_lines(answer(*tasks, status=status)) if "mended" in line]
+
+
+def test_a_rejected_builder_is_named_once_as_one_to_have_mended() -> None:
+    tasks = [
+        summary(),
+        judged("fix", "rejected"),
+        judged("fix", "rejected"),
+        judged("other", "succeeded"),
+        judged(None, "rejected"),
+    ]
+    line = "to have it mended: pinata repair 0123456789abcdef fix --feedback TEXT"
+    assert mending(*tasks) == [line]
+
+
+def test_a_builder_that_failed_with_a_captured_change_can_be_mended_too() -> None:
+    failed = summary(status="failed", artifact={"attempt": 1}, reason="check unit failed")
+    reader = summary(id="look", status="failed", reason="the model failed")
+    line = "to have it mended: pinata repair 0123456789abcdef fix --feedback TEXT"
+    assert mending(failed, reader) == [line]
+
+
+@pytest.mark.parametrize("status", ["running", "cancelled", "succeeded"])
+def test_nothing_is_to_be_mended_in_a_run_that_did_not_fail(status: str) -> None:
+    failed = summary(status="failed", artifact={"attempt": 1}, reason="check unit failed")
+    assert mending(failed, status=status) == []
+
+
 def test_answer_without_a_run_is_its_message() -> None:
     assert list(run_lines({"tasks": [], "message": "there are no runs yet"})) == [
         "there are no runs yet"
