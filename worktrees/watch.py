@@ -35,6 +35,8 @@ _DECIDING = (
 _NAMED_FILES = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
 # Files in a worktree's own folder that say which repository it belongs to.
 _TIES = ("commondir", "gitdir")
+# What the name of a rule begins with that is a setting of a worktree.
+WORKTREE_SETTING = "worktree config "
 _OWN_HEADS = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
 Name = TypeVar("Name", str, bytes)
@@ -76,6 +78,11 @@ async def watch(
     refs = await git(repo, "for-each-ref", "--format=%(objectname) %(symref) %(refname)")
     listings = [await git(place, *_LIST_CONFIG) for place in (repo, worktree) if place is not None]
     found = await in_thread(_read, repo, worktree, refs, listings)
+    return await with_kept(found, kept)
+
+
+async def with_kept(found: Surroundings, kept: Sequence[Path]) -> Surroundings:
+    """Return `found` with the files `kept` among the rules; see `watch`."""
     own = await in_thread(_digests, kept)
     return Surroundings({**found.rules, **own}, found.user_refs, found.own_refs)
 
@@ -87,10 +94,10 @@ def _read(
     repo: Repository, worktree: Repository | None, refs: bytes, listings: list[bytes]
 ) -> Surroundings:
     rules: dict[str, str] = {}
-    for place, listing in zip(("", "worktree "), listings, strict=False):
+    for place, listing in zip(("config ", WORKTREE_SETTING), listings, strict=False):
         settings = _settings(listing)
         for name, values in settings.items():
-            rules[f"{place}config {name}"] = _digest("\0".join(values).encode())
+            rules[f"{place}{name}"] = _digest("\0".join(values).encode())
     first = _settings(listings[0])
     rules |= _digests(_rule_files(repo, worktree, first))
     user, own = _heads(repo), dict[str, str]()

@@ -13,10 +13,11 @@ from pinata.work.neighbours import Neighbours, look_at_neighbours, robbed
 from pinata.work.workplace import Workplace
 from pinata.work.workshop import Workshop
 from worktrees.capture import Capture
+from worktrees.first_rules import Rules, keep_first_rules, read_first_rules, shared_rules
 from worktrees.hygiene import Repository
 from worktrees.include import read_included
 from worktrees.unseen import Unseen, digests, keep_unseen, look, read_unseen
-from worktrees.watch import Surroundings, differing, watch
+from worktrees.watch import Surroundings, differing, watch, with_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +28,32 @@ class Before:
         surroundings: of its worktree.
         unseen: in its worktree.
         neighbours: other runs of the repository.
+        altered_rules: what decides what Git sees and is not as it was before the writer's first
+            attempt.
     """
 
     surroundings: Surroundings
     unseen: Unseen
     neighbours: Neighbours
+    altered_rules: tuple[str, ...] = ()
+
+    @property
+    def fault(self) -> str | None:
+        """Why the writer cannot begin, None if it can."""
+        if not self.altered_rules:
+            return None
+        return (
+            "since its first attempt began, what decides what Git sees was changed: "
+            f"{name_list(self.altered_rules)}; put that back as it was, or start a new run"
+        )
 
 
 async def look_before(workshop: Workshop, draft: Draft, place: Workplace) -> Before:
     """Return what a writer is about to find, its worktree being ready.
 
-    Of what Git does not look at, a repaired writer answers for what it did in earlier attempts
-    too, as it does for its change: what counts is how the worktree was handed to the first.
+    Of what Git does not look at, and of what decides that, a repaired writer answers for what it
+    did in earlier attempts too, as it does for its change: what counts is how the worktree was
+    handed to the first.
     """
     worktree, seed = place.worktree, workshop.run.folder.index_file(draft.task.id)
     unseen = None
@@ -47,9 +62,27 @@ async def look_before(workshop: Workshop, draft: Draft, place: Workplace) -> Bef
     if unseen is None and await _is_prepared(workshop, seed):
         unseen = found = await look(worktree, seed, workshop.scratch)
         await in_thread(lambda: keep_unseen(seed, found), "cannot keep what is in the worktree")
-    surroundings = await _surroundings(workshop, draft, worktree)
+    around = await watch(workshop.run.repository, worktree)
+    altered = await _altered_rules(workshop, seed, place, around.rules)
+    # The records that were just written are watched too.
+    surroundings = await with_kept(around, await trio.to_thread.run_sync(_kept, seed))
     neighbours = await look_at_neighbours(workshop.run, surroundings.own_refs)
-    return Before(surroundings, unseen or Unseen(), neighbours)
+    return Before(surroundings, unseen or Unseen(), neighbours, altered)
+
+
+async def _altered_rules(
+    workshop: Workshop, seed: Path, place: Workplace, now: Rules
+) -> tuple[str, ...]:
+    """Return which rules are not as they were before the first attempt; remember those of one."""
+    first = await trio.to_thread.run_sync(read_first_rules, seed)
+    if first is None:
+        await in_thread(lambda: keep_first_rules(seed, now), "cannot keep what Git goes by")
+        return ()
+    if place.content is not None:
+        # What was decided in a worktree that is gone went with it.
+        repository = workshop.run.repository
+        first, now = shared_rules(repository, first), shared_rules(repository, now)
+    return differing(first, now)
 
 
 async def _is_prepared(workshop: Workshop, seed: Path) -> bool:

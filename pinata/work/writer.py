@@ -37,6 +37,8 @@ async def write(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending:
     if (ending := await set_up(workshop, draft, place)) is not None:
         return ending
     before = await look_before(workshop, draft, place)
+    if before.fault is not None:
+        return Ending.failed(before.fault, FailureStage.WORKSPACE)
     brief = BriefSpec(
         task=draft.task,
         workspace=Workspace(WorkspaceKind.OWN_WORKTREE, str(worktree.root)),

@@ -310,6 +310,32 @@ async def test_ignored_file_of_an_earlier_attempt_is_still_told_of(project: Proj
     assert any("ignored.txt" in notice for notice in task_of(answer, "fix")["notices"])
 
 
+HOOK = "H=$(git rev-parse --path-format=absolute --git-common-dir)/hooks/post-commit"
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["kept", "worktree gone"])
+async def test_hook_of_an_earlier_attempt_is_not_forgiven_until_it_is_gone(
+    project: Project, *, is_gone: bool
+) -> None:
+    own = "git config extensions.worktreeConfig true" if is_gone else ":"
+    plant = f"{own}; {HOOK}; mkdir -p ${{H%/*}}; echo : > $H; chmod +x $H"
+    plant = f"echo two > a.txt; {plant}"
+    script = {"fix": [shell(plant), submits()], "fix@3": SCRIPT["fix@2"], "check": [approves()]}
+    answer = await project.run(TASKS, SCRIPT | script)
+    assert "hooks/post-commit" in task_of(answer, "fix")["reason"]
+    if is_gone:
+        shutil.rmtree(worktree_of(project, answer["run"]))
+    failed = task_of(await repair(project, answer["run"]), "fix")
+    assert failed["reason"].startswith("since its first attempt began, what decides what Git sees")
+    assert "hooks/post-commit" in failed["reason"]
+    assert failed["reason"].endswith("; put that back as it was, or start a new run")
+    (project.repo.root / ".git" / "hooks" / "post-commit").unlink()
+    if is_gone:
+        project.repo.git("config", "--unset", "extensions.worktreeConfig")
+    answer = await repair(project, answer["run"])
+    assert answer["status"] == "succeeded", answer
+
+
 async def test_what_earlier_attempts_cost_stays_in_the_totals_and_in_the_limit(
     project: Project,
 ) -> None:
