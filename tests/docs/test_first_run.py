@@ -18,6 +18,8 @@ def test_first_run_goes_as_shown(tmp_path: Path) -> None:
     shell.follow(PAGE)
     assert not list(shell.home.glob("first-run"))
     assert not list(shell.home.rglob("discount.py"))
+    state = shell.home / ".local" / "state" / "pinata"
+    assert not [path for path in state.rglob("*") if not path.is_dir()]
 
 
 def test_line_with_a_real_model_fits_into_a_job() -> None:

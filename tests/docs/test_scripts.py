@@ -85,7 +85,9 @@ def test_the_script_for_the_job_of_the_other_page_names_its_tasks() -> None:
 def test_smoke_test_of_a_job_goes_as_shown(tmp_path: Path) -> None:
     shell = Shell(tmp_path / "home")
     shutil.copytree(ROOT / "fixtures" / "demo" / "project", shell.home / "till")
-    shell.follow("```sh\ncd till\ngit init --quiet\ngit add .\ngit commit --quiet -m till\n```\n")
+    who = "-c user.name=Robin -c user.email=robin@example.com"
+    commands = f"cd till\ngit init --quiet\ngit add .\ngit {who} commit --quiet -m till\n"
+    shell.follow(f"```sh\n{commands}```\n")
     shell.save("ci/fix.yaml", WHOLE)
     shell.follow(CI)
     notice = decode_script(WHOLE.replace("fix:", "fixx:", 1).encode(), "ci/fix.yaml")

@@ -102,13 +102,12 @@ class Shell:
     _ids: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin in the home folder, known to Git by name."""
+        """Begin in the home folder of somebody whom Git does not know by name yet."""
         self.home.mkdir(parents=True)
         self.cwd = self.home
-        names = (
-            "[user]\n\tname = Robin\n\temail = robin@example.com\n[init]\n\tdefaultBranch = main\n"
+        (self.home / ".gitconfig").write_text(
+            "[init]\n\tdefaultBranch = main\n[user]\n\tuseConfigOnly = true\n"
         )
-        (self.home / ".gitconfig").write_text(names)
 
     def follow(self, text: str) -> None:
         """Copy and type everything on a page that needs no real model.
