@@ -31,6 +31,7 @@ class Hands:
     Attributes:
         accepted: the result that was handed in and accepted; nothing is carried out after it.
         held_back: a result was not accepted only because there are messages to read first.
+        refused: the first fault of the last result that was refused; empty before any was.
     """
 
     attempt: AttemptId
@@ -41,6 +42,7 @@ class Hands:
     note: Callable[[Trace], None]
     accepted: Submission | None = None
     held_back: bool = False
+    refused: str = ""
     _nested: int = 0
 
     async def carry_out(self, call: ToolCall) -> ToolAnswer | BudgetKind:
@@ -63,6 +65,8 @@ class Hands:
 
     async def _perform(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer | BudgetKind:
         if call.fault is not None:
+            if call.name == SUBMIT_RESULT:
+                self.refused = call.fault
             return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
         if call.name == SUBMIT_RESULT:
             return ToolAnswer(_NOT_IN_A_SCRIPT, is_error=True) if is_nested else self._judge(call)
@@ -95,6 +99,7 @@ class Hands:
     def _judge(self, call: ToolCall) -> ToolAnswer:
         judged = check_submission(call.arguments, self.rules)
         if not isinstance(judged, Submission):
+            self.refused = judged[0]
             faults = "".join(f"\n- {fault}" for fault in judged)
             return ToolAnswer(f"not accepted; mend this and call it again:{faults}", is_error=True)
         if self.steers.unread and self.budget.has_turn and self.budget.has_call:

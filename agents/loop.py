@@ -54,9 +54,14 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class NoResult:
-    """The agent stopped without a result, reminded of it if there was a turn left for that."""
+    """The agent stopped without a result, reminded of it if there was a turn left for that.
+
+    Attributes:
+        refused: the first fault of the last result that was refused; empty when none was.
+    """
 
     spent: Spent
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,7 @@ class _Conversation:
         if stops and self.cuts == 1 and self.means.budget.has_turn:
             await self.talk.say(_CUT_OFF)
         elif stops and (self.reminded or not self.means.budget.has_turn):
-            return NoResult(self.means.budget.spent)
+            return NoResult(self.means.budget.spent, self.hands.refused)
         elif stops:
             self.reminded = True
             await self.talk.say(REMINDER)

@@ -23,6 +23,7 @@ from agents.session import SessionHeader, open_session
 from agents.submission import SubmissionRules, decode_submission
 from engine.core.ids import TaskId
 from engine.core.outcome import FailureStage
+from engine.core.quote import one_line
 from engine.core.spec import Kind, RunConfig
 from engine.ports import Reporter
 from pinata.work.draft import Draft, Ending
@@ -30,6 +31,9 @@ from pinata.work.result import SavedResult
 from pinata.work.workshop import Workshop, new_entry_id
 from worktrees.files import list_files
 from worktrees.hygiene import Repository
+
+# Of what was wrong with a result, in the reason why there is none.
+_MOST_SAID = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,11 @@ async def lead(
         )
         outcome = await agent.run(render_brief(assignment.brief))
         if isinstance(outcome, NoResult) and draft.task.kind is Kind.WRITER:
+            refused = outcome.refused
             retry = replace(assignment.brief, result_only=True)
             outcome = await agent.run(render_brief(retry), RESULT_ONLY_TOOLS)
+            if isinstance(outcome, NoResult) and not outcome.refused:
+                outcome = replace(outcome, refused=refused)
     draft.steers.close()
     return _ending(draft, outcome)
 
@@ -93,8 +100,9 @@ def _ending(draft: Draft, outcome: AgentOutcome) -> Ending | None:
             draft.submission = submission
             draft.stage = FailureStage.RESULT
             return None
-        case NoResult():
-            return Ending.failed("the agent handed in no result", FailureStage.RESULT)
+        case NoResult(refused=refused):
+            said = f"valid result; last: {one_line(refused, _MOST_SAID)}" if refused else "result"
+            return Ending.failed(f"the agent handed in no {said}", FailureStage.RESULT)
         case ProviderFailed(message=message):
             return Ending.failed(f"the model failed: {message}", FailureStage.PROCESS)
         case BudgetExceeded(message=message):

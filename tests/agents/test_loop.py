@@ -229,6 +229,22 @@ async def test_an_agent_that_stops_again_has_no_result(tmp_path: Path) -> None:
     assert len(reminders) == 1
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        ToolCall("a", "submit_result", {"status": "succeeded"}),
+        ToolCall("a", "submit_result", {}, "summary is missing"),
+    ],
+    ids=["does not hold", "cannot be read"],
+)
+async def test_an_agent_without_a_result_says_why_its_last_one_was_refused(
+    tmp_path: Path, call: ToolCall
+) -> None:
+    outcome = await open_studio(tmp_path).run(PieceModel([calls(call), SAY, SAY]))
+    assert isinstance(outcome, NoResult)
+    assert "summary is missing" in outcome.refused
+
+
 async def test_an_answer_that_was_cut_off_is_no_wish_to_stop(tmp_path: Path) -> None:
     studio = open_studio(tmp_path, Kind.WRITER)
     cut: list[AnswerPiece] = [TextPiece("And then"), AnswerEnded(StopReason.LENGTH)]

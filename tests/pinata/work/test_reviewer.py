@@ -119,6 +119,16 @@ async def test_diff_that_somebody_writes_to_while_it_is_judged_fails_the_review(
     assert judge["reason"].endswith("reviews/judge.1.diff")
 
 
+async def test_reviewer_whose_results_are_all_refused_fails_with_what_was_wrong(
+    project: Project,
+) -> None:
+    answer = await reviewed(project, submits())
+    assert task_of(answer, "judge")["reason"] == (
+        "the agent handed in no valid result; last: "
+        "review: is missing; a succeeded reviewer hands in a verdict"
+    )
+
+
 async def test_silent_reviewer_has_no_verdict(project: Project) -> None:
     answer = await reviewed(project, {"text": "looks fine"})
     judge = task_of(answer, "judge")

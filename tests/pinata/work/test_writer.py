@@ -146,7 +146,20 @@ async def test_writer_that_never_hands_in_fails_and_its_change_is_kept(project: 
     )
     fix = task_of(answer, "fix")
     assert (fix["status"], fix["changedFiles"]) == ("failed", ["a.txt"])
+    assert fix["reason"] == "the agent handed in no result"
     assert (await project.result(answer["run"], "fix"))["failureStage"] == "result"
+
+
+async def test_writer_whose_only_result_was_refused_fails_with_what_was_wrong(
+    project: Project,
+) -> None:
+    """The second conversation, without a word in it, does not hide what the first one was told."""
+    answer = await project.run(
+        [builder("fix", "a.txt")],
+        {"fix": [submits(changedFiles=["/a.txt"]), {"text": "done"}, {"text": "really"}]},
+    )
+    reason = task_of(answer, "fix")["reason"]
+    assert reason.startswith("the agent handed in no valid result; last: changedFiles[0]: ")
 
 
 async def test_blocked_writer_keeps_its_change_and_runs_no_checks(project: Project) -> None:
