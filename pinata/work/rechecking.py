@@ -68,8 +68,19 @@ def unproven(task: TaskSpec, result: SavedResult) -> str | None:
 def trespass(task: TaskSpec, changes: Sequence[Change], *, fold_case: bool) -> str | None:
     """Return what a writer changed outside of what it owns, None when nothing."""
     owned = Ownership.build(task.ownership, fold_case=fold_case)
-    unowned = [quote_path(change.path) for change in changes if not owned.owns(change.path)]
-    return f"it changed what it does not own: {name_list(unowned)}" if unowned else None
+    unowned = [change.path for change in changes if not owned.owns(change.path)]
+    if not unowned:
+        return None
+    # The list may be cut where it is shown, so that a remedy stands before it.
+    remedy = ""
+    if all(_is_python_cache(path) for path in unowned):
+        remedy = ", caches of Python; have Git ignore them, or run python with -B"
+    named = name_list([quote_path(path) for path in unowned])
+    return f"it changed what it does not own{remedy}: {named}"
+
+
+def _is_python_cache(path: bytes) -> bool:
+    return b"__pycache__" in path.split(b"/") or path.endswith(b".pyc")
 
 
 def false_claim(claimed: tuple[str, ...], artifact: Artifact) -> str | None:

@@ -140,8 +140,9 @@ async def _prove(
     again = await capture(worktree, found.tree, seed, workshop.scratch, found.submodules)
     if again.altered:
         named = name_list(again.altered)
+        # The list may be cut where it is shown, so that the remedy stands before it.
         reason = (
-            f"the checks changed what they were to prove: {named}; have Git ignore their products"
+            f"the checks changed what they were to prove; have Git ignore their products: {named}"
         )
         return Ending.failed(reason, FailureStage.VERIFICATION)
     fingerprint = artifact_fingerprint(

@@ -115,7 +115,9 @@ async def test_check_that_edits_an_owned_file_fails_the_task(project: Project) -
         {"fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]},
     )
     fix = task_of(answer, "fix")
-    assert "the checks changed what they were to prove: a.txt" in fix["reason"]
+    assert fix["reason"] == (
+        "the checks changed what they were to prove; have Git ignore their products: a.txt"
+    )
     assert fix["engineChecks"] == {"passed": 1, "failed": 0, "notRun": 0}
 
 
