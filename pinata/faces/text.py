@@ -29,6 +29,7 @@ from engine.core.quote import escape
 from engine.records.event import Logged
 
 _MARKS = {"succeeded": "✓", "running": "▸", "queued": "·"}
+_STREAMS = ("stdout", "stderr")
 _SHORT_ID = 8
 _PROSE_LINES = 4
 _MOST_QUOTED = 200
@@ -181,12 +182,7 @@ def task_lines(task: Mapping[str, Any], width: int = WIDTH, *, room: int = 0) ->
             yield from _prose(key, task[key], width)
     if task.get("changedFiles"):
         yield from _prose("changed", ", ".join(task["changedFiles"]), width)
-    if checks := task.get("engineChecks"):
-        parts = [f"{checks['passed']} passed", f"{checks['failed']} failed"]
-        if checks["notRun"]:
-            parts.append(f"{checks['notRun']} not run")
-        yield from _prose("checks", ", ".join(parts), width)
-    yield from _log_lines(task)
+    yield from _proof_lines(task, width)
     if verdict := task.get("verdict"):
         review = task["review"]
         bound = "current" if review["current"] else "stale"
@@ -199,12 +195,22 @@ def task_lines(task: Mapping[str, Any], width: int = WIDTH, *, room: int = 0) ->
     yield from _conversation_lines(task, width)
 
 
-def _log_lines(task: Mapping[str, Any]) -> Iterator[str]:
-    """Yield where the output of failed checks lies; a path is not wrapped, so it can be copied."""
+def _proof_lines(task: Mapping[str, Any], width: int) -> Iterator[str]:
+    """Yield what a task's checks came to."""
+    if checks := task.get("engineChecks"):
+        parts = [f"{checks['passed']} passed", f"{checks['failed']} failed"]
+        if checks["notRun"]:
+            parts.append(f"{checks['notRun']} not run")
+        yield from _prose("checks", ", ".join(parts), width)
     for check in task.get("failedChecks", ()):
-        for stream in ("stdout", "stderr"):
-            if stream in check:
-                yield f"      {stream} of {visible(check['id'])}: {visible(check[stream])}"
+        yield from _log_lines(check)
+
+
+def _log_lines(check: Mapping[str, str]) -> Iterator[str]:
+    """Yield where the output of a failed check lies; a path is not wrapped, so it can be copied."""
+    for stream in _STREAMS:
+        if stream in check:
+            yield f"      {stream} of {visible(check['id'])}: {visible(check[stream])}"
 
 
 def _conversation_lines(task: Mapping[str, Any], width: int) -> Iterator[str]:
@@ -293,15 +299,17 @@ def integration_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator
     yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}"
     for entry in answer["files"]:
         yield f"  {entry['status']} {visible(entry['path'])}"
-    yield from _check_lines(answer["checks"])
+    yield from _check_lines(answer["checks"], logs=True)
     yield from _receipt_lines(answer["receipt"])
     yield from notice_lines(answer, width)
+    if answer["status"] == "verification_failed":
+        yield f"to take it back: pinata rollback {answer['run']} --confirm"
 
 
 def verification_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     """Yield the lines that show what a verification of a destination saw."""
     yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}, {answer['application']}"
-    yield from _check_lines(answer["checks"])
+    yield from _check_lines(answer["checks"], logs=True)
     for check in answer["omitted"]:
         yield f"  check {check} not run"
     yield from _receipt_lines(answer)
@@ -319,7 +327,7 @@ def evidence_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {visible(fault)}"
     for path in answer.get("differingPaths", ()):
         yield f"  not as approved: {visible(path)}"
-    yield from _check_lines(answer["checks"])
+    yield from _check_lines(answer["checks"], logs=False)
     for check in answer["omitted"]:
         yield f"  check {visible(check)} not run"
 
@@ -349,10 +357,15 @@ def changes_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield f"  manifest: {visible(answer['path'])}"
 
 
-def _check_lines(checks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _check_lines(checks: Sequence[Mapping[str, Any]], *, logs: bool) -> Iterator[str]:
+    """Yield how each check ended, and with `logs` where the output of those that failed lies."""
     for check in checks:
         end = "passed" if check["passed"] else f"failed: {visible(check['reason'] or '')}"
         yield f"  check {visible(check['id'])} {end} ({check['ms']} ms)"
+        if logs and not check["passed"]:
+            kept = {name: check.get(name) for name in _STREAMS}
+            paths = {name: log["path"] for name, log in kept.items() if log and log["bytes"]}
+            yield from _log_lines({"id": check["id"], **paths})
 
 
 def rollback_lines(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -372,6 +372,52 @@ def test_evidence_shows_faults_differences_and_what_was_not_run() -> None:
     assert list(evidence_lines(faulty))[:2] == ["evidence eeeeeeee: faulty", "  a.json was bent"]
 
 
+def log(path: str, size: int) -> dict[str, Any]:
+    return {"path": path, "bytes": size, "sha256": "0" * 64}
+
+
+FAILING = {
+    "id": "t",
+    "passed": False,
+    "reason": "exit code 3",
+    "ms": 5,
+    "stdout": log("/logs/a\x1b.stdout", 1),
+    "stderr": log("/logs/a.stderr", 0),
+}
+RECEIPT = {"id": 1, "status": "verification_failed", "differingPaths": []}
+
+
+def test_failed_verification_of_an_integration_says_where_to_look_and_how_to_take_it_back() -> None:
+    shown = integration_lines(
+        {
+            "run": "0123456789abcdef",
+            "status": "verification_failed",
+            "files": [],
+            "checks": [FAILING],
+            "receipt": RECEIPT,
+        }
+    )
+    assert list(shown) == [
+        "run 01234567 verification_failed",
+        "  check t failed: exit code 3 (5 ms)",
+        "      stdout of t: /logs/a\\x1b.stdout",
+        "  receipt 1",
+        "to take it back: pinata rollback 0123456789abcdef --confirm",
+    ]
+
+
+def test_failed_verification_of_a_destination_says_where_to_look() -> None:
+    shown = verification_lines(
+        {"run": "ab", "application": "exact", "checks": [FAILING], "omitted": [], **RECEIPT}
+    )
+    assert list(shown) == [
+        "run ab verification_failed, exact",
+        "  check t failed: exit code 3 (5 ms)",
+        "      stdout of t: /logs/a\\x1b.stdout",
+        "  receipt 1",
+    ]
+
+
 def test_hand_off_shows_patches_approvals_and_what_can_never_go_in() -> None:
     shown = changes_lines(
         {
