@@ -12,6 +12,7 @@ from agents.filetools.glob import Glob
 from agents.filetools.pattern import LinePattern
 from agents.filetools.resolve import display
 from agents.filetools.scope import Scope, choose_scope
+from agents.filetools.secrets import Identities, identify_secrets
 from agents.filetools.source import looks_binary, open_regular
 from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
 
@@ -30,7 +31,8 @@ async def _grep(context: ToolContext, arguments: GrepArguments) -> ToolAnswer:
     chooser = _Chooser.build(arguments.glob)
     scope = await choose_scope(context, arguments.path or ".")
     limit = min(arguments.limit or DEFAULT_LIMIT, LINE_LIMIT)
-    search = _Search(context.root, pattern, arguments.context or 0, limit)
+    secrets = await trio.to_thread.run_sync(identify_secrets, context.secrets)
+    search = _Search(context.root, pattern, arguments.context or 0, limit, secrets)
     return await trio.to_thread.run_sync(_answer, search, scope, chooser)
 
 
@@ -59,6 +61,7 @@ class _Search:
         root: the directory from which paths are shown.
         context: lines to show around each match.
         limit: matching lines to show.
+        secrets: files that are not searched.
         found: matching lines that were shown.
         more: there are others, which were not.
     """
@@ -67,6 +70,7 @@ class _Search:
     pattern: LinePattern
     context: int
     limit: int
+    secrets: Identities
     found: int = 0
     more: bool = False
     cut_lines: bool = False
@@ -100,7 +104,7 @@ class _Search:
     def _text(self, path: Path) -> bytes | None:
         try:
             # Git tracks links themselves; what they lead to is searched in its own place.
-            with open_regular(path, "", follow_link=False) as file:
+            with open_regular(path, "", self.secrets, follow_link=False) as file:
                 data = file.read(FILE_LIMIT_BYTES + 1)
         except (OSError, ToolFaultError):
             return None  # it vanished or is not ours to read, which is no match

@@ -11,6 +11,7 @@ import trio
 from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT, keep_first, with_notes
 from agents.filetools.arguments import ReadArguments
 from agents.filetools.resolve import resolve, unquote
+from agents.filetools.secrets import identify_secrets
 from agents.filetools.source import looks_binary, open_regular, sniff
 from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
 from engine.core.quote import quote_value
@@ -23,12 +24,12 @@ _LINES_PER_LOOK = 4_096
 
 async def _read(context: ToolContext, arguments: ReadArguments) -> ToolAnswer:
     path = resolve(unquote(arguments.path), context.root, context.home)
-    return await trio.to_thread.run_sync(_show, path, arguments)
+    return await trio.to_thread.run_sync(_show, context, path, arguments)
 
 
-def _show(path: Path, arguments: ReadArguments) -> ToolAnswer:
+def _show(context: ToolContext, path: Path, arguments: ReadArguments) -> ToolAnswer:
     shown = quote_value(arguments.path)
-    with open_regular(path, shown) as file:
+    with open_regular(path, shown, identify_secrets(context.secrets)) as file:
         if looks_binary(sniff(file)):
             raise ToolFaultError(f"{shown} is a binary file; read shows text only")
         lines = _Lines(file, shown)

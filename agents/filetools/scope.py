@@ -8,6 +8,7 @@ from pathlib import Path
 import trio
 
 from agents.filetools.resolve import locate, resolve, unquote
+from agents.filetools.secrets import identify_secrets, refuse_secret
 from agents.filetools.source import is_directory
 from agents.filetools.tool import ToolContext
 from engine.core.quote import quote_value
@@ -42,10 +43,11 @@ async def choose_scope(context: ToolContext, given: str) -> Scope:
     whole, without `.git` folders and without following links.
 
     Raises:
-        ToolFaultError: there is no such path.
+        ToolFaultError: there is no such path, or no agent reads it.
     """
     path = resolve(unquote(given), context.root, context.home)
     if not await trio.to_thread.run_sync(is_directory, path, quote_value(given)):
+        await trio.to_thread.run_sync(_refuse_secret, context, path, quote_value(given))
         return Scope(path.parent, (os.fsencode(path.name),))
     place = await trio.to_thread.run_sync(locate, unquote(given), context.root, context.home)
     if place is not None:
@@ -56,6 +58,10 @@ async def choose_scope(context: ToolContext, given: str) -> Scope:
         if files or not place.parts:
             return Scope(path, tuple(files))
     return await trio.to_thread.run_sync(_walk, path)
+
+
+def _refuse_secret(context: ToolContext, path: Path, shown: str) -> None:
+    refuse_secret(path.stat(), identify_secrets(context.secrets), shown)
 
 
 def _walk(base: Path) -> Scope:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+from agents.filetools.secrets import Identities, refuse_secret
 from agents.filetools.tool import ToolFaultError
 
 _KINDS = (
@@ -31,7 +32,9 @@ def describe_kind(mode: int) -> str:
 
 
 @contextmanager
-def open_regular(path: Path, shown: str, *, follow_link: bool = True) -> Iterator[BinaryIO]:
+def open_regular(
+    path: Path, shown: str, secrets: Identities, *, follow_link: bool = True
+) -> Iterator[BinaryIO]:
     """Open the regular file that `path` leads to for reading bytes.
 
     Files of /proc count as no files: they are views of running processes, this one included, and
@@ -40,6 +43,7 @@ def open_regular(path: Path, shown: str, *, follow_link: bool = True) -> Iterato
     Args:
         path: absolute.
         shown: the path as error messages name it.
+        secrets: files that are not opened.
         follow_link: whether the file may be a symbolic link; folders above it always may.
 
     Raises:
@@ -51,7 +55,9 @@ def open_regular(path: Path, shown: str, *, follow_link: bool = True) -> Iterato
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_link else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     with os.fdopen(descriptor, "rb") as file:
-        _refuse_special(os.fstat(file.fileno()), shown)
+        found = os.fstat(file.fileno())
+        _refuse_special(found, shown)
+        refuse_secret(found, secrets, shown)
         yield file
 
 

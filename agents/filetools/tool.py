@@ -31,6 +31,7 @@ class ToolContext:
         shell: the program that reads the text of a bash call.
         identity: device and inode of `root`; where they are known, nothing is written and no
             command is run once something else stands there.
+        secrets: files that no tool reads.
     """
 
     root: Path
@@ -39,6 +40,7 @@ class ToolContext:
     list_files: Callable[[], Awaitable[tuple[bytes, ...]]]
     shell: str
     identity: tuple[int, int] | None = None
+    secrets: tuple[Path, ...] = ()
 
     @property
     def home(self) -> str | None:

@@ -20,7 +20,9 @@ from tests.support.projects import (
     Recorder,
     Turn,
     builder,
+    read,
     reports,
+    says,
     scout,
     shell,
     statuses,
@@ -306,3 +308,15 @@ async def test_evidence_checks_of_readers_share_the_looks(
     answer = await project.run(tasks, READS)
     assert statuses(answer) == {"look": "succeeded"}
     assert moments.looks == 4
+
+
+@pytest.mark.parametrize("name", ["auth.json", "models.json"])
+async def test_reader_is_not_shown_the_keys_of_models(name: str, tmp_path: Path) -> None:
+    project = Project.create(tmp_path, {"a.txt": "one\n"})
+    folder = Path(project.env["HOME"]) / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    (folder / name).write_text("{}")
+    turn = says("read", path=f"~/.pi/agent/{name}")
+    answer = await project.run([scout("look")], {"look": [turn, reports()]})
+    transcript = (await project.result(answer["run"], "look"))["transcript"]
+    assert "holds the user's keys for models, which no agent reads" in read(transcript)
