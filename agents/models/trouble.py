@@ -111,8 +111,19 @@ def read_retry_after(headers: Mapping[str, str], now_s: float) -> float | None:
 def tidy_message(text: str, secrets: Iterable[str]) -> str:
     """Return `text` on one line of bounded length, safe on any terminal, without secrets."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, _SCRUBBED)
+        text = _spellings(secret).sub(_SCRUBBED, text)
     return one_line(text, MAX_MESSAGE_CHARS)
+
+
+def _spellings(secret: str) -> re.Pattern[str]:
+    """Return what fits a secret as it is, and as JSON, or JSON inside of JSON, may spell it."""
+    return re.compile("".join(map(_spelling, secret)))
+
+
+def _spelling(char: str) -> str:
+    code = "".join(f"[{digit}{digit.upper()}]" for digit in f"{ord(char):04x}")
+    # Few backslashes, so that a text of nothing else takes no longer.
+    return rf"\\{{0,4}}(?:{re.escape(char)}|(?<=\\)u{code})"
 
 
 def _by_status(status: int, word: str, message: str) -> Trouble:

@@ -144,6 +144,25 @@ def test_secrets_are_struck_out_wherever_they_stand() -> None:
     assert said == "key=[key], again [key] and [key]"
 
 
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        "sk/live-1",
+        r"sk\/live-1",
+        r"sk\\\/live-1",
+        "".join(f"\\u{ord(each):04x}" for each in "sk/live-1"),
+        "".join(f"\\\\u{ord(each):04X}" for each in "sk/live-1"),
+        r"sk\u002Flive\u002d1",
+    ],
+)
+def test_secrets_are_struck_out_as_json_spells_them(spelt: str) -> None:
+    assert tidy_message(f'{{"said": "no {spelt}."}}', ("sk/live-1",)) == '{"said": "no [key]."}'
+
+
+def test_text_that_is_all_but_a_secret_takes_no_time() -> None:
+    assert tidy_message("\\" * 1_000_000, ("sk/live-1",)).startswith("\\" * 1_000)
+
+
 @given(st.integers(0, 2 * MAX_MESSAGE_CHARS))
 def test_no_part_of_a_secret_is_left_where_a_message_is_cut(place: int) -> None:
     assert "s" not in tidy_message("x" * place + "s" * 40 + "y", ("s" * 40,))
