@@ -10,14 +10,16 @@ import pytest
 import yaml
 
 from tests.support.projects import Project, approves, builder, reviewer, shell, submits
+from tests.support.reader import blocks, section, steps
 
 pytestmark = pytest.mark.slow
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ci.md").read_text()
-CHECK = [{"id": "seen", "argv": ["grep", "-q", "two", "a.txt"]}]
+CHANGED, ADDED = "basket/discount.py", "tests/test_discount.py"
+CHECK = [{"id": "unit", "argv": ["grep", "-q", "two", CHANGED]}]
 
 
-def steps() -> dict[str, str]:
+def workflow() -> dict[str, str]:
     """Return the commands of the page's workflow by the names of their steps."""
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     listed = yaml.safe_load(text)["jobs"]["verify"]["steps"]
@@ -26,7 +28,7 @@ def steps() -> dict[str, str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project.create(tmp_path, {"a.txt": "one\n", "b.txt": "b\n"})
+    return Project.create(tmp_path, {CHANGED: "one\n", "b.txt": "b\n"})
 
 
 def shelled(project: Project, command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -42,13 +44,17 @@ def shelled(project: Project, command: str, cwd: Path) -> subprocess.CompletedPr
     )
 
 
-def test_steps_of_the_workflow_accept_the_change_and_refuse_another(project: Project) -> None:
+def send_along(project: Project) -> tuple[str, Path]:
+    """Let a builder change a file and add one, and send both along as the page says.
+
+    Returns:
+        The id of the run, and what it was pushed to.
+    """
+    changed = [CHANGED, ADDED]
+    work = f"echo two > {CHANGED}; mkdir tests; echo test > {ADDED}"
     job = project.job(
-        [builder("fix", "a.txt"), reviewer("check", "fix")],
-        {
-            "fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])],
-            "check": [approves()],
-        },
+        [builder("fix", *changed), reviewer("check", "fix")],
+        {"fix": [shell(work), submits(changedFiles=changed)], "check": [approves()]},
         integratedChecks=CHECK,
     )
     assert project.pinata("run", str(project.write_job(job))).returncode == 0
@@ -58,27 +64,43 @@ def test_steps_of_the_workflow_accept_the_change_and_refuse_another(project: Pro
     project.repo.git("remote", "add", "origin", str(sent))
     project.repo.git("config", "--global", "user.name", "Robin")
     project.repo.git("config", "--global", "user.email", "robin@example.com")
-    (commands,) = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
-    for line in commands.splitlines():
-        command = line.removeprefix("$ ").replace("1f0c…", run).replace("1f0c", run)
-        done = shelled(project, command, project.repo.root)
-        assert done.returncode == 0, (command, done.stderr)
+    (block,) = blocks(section(PAGE, "Sending it along"), "console")
+    typed = "\n".join(step.command for step in steps(block))
+    typed = typed.replace("1f0c63a2e8d47b05", run).replace("1f0c", run[:4])
+    done = shelled(project, typed, project.repo.root)
+    assert done.returncode == 0, done.stderr
+    shown = [line for line in next(steps(block)).shown if line in done.stdout.splitlines()]
+    assert shown == [f"  M {CHANGED}", f"  A {ADDED}", "  receipt 1"]
+    return run, sent
 
+
+def test_steps_of_the_workflow_accept_the_change_and_refuse_another(project: Project) -> None:
+    run, sent = send_along(project)
     clone = project.folder / "ci"
     project.repo.git("clone", "-q", str(sent), str(clone))
-    assert list(steps()) == ["install", "fetch the evidence", "verify"]
-    fetched = shelled(project, steps()["fetch the evidence"], clone)
+    assert list(workflow()) == ["install", "fetch the evidence", "verify"]
+    fetched = shelled(project, workflow()["fetch the evidence"], clone)
     assert fetched.returncode == 0, fetched.stderr
-    verified = shelled(project, steps()["verify"], clone)
+    verified = shelled(project, workflow()["verify"], clone)
     assert verified.returncode == 0, (verified.stdout, verified.stderr)
     assert "verified, exact" in verified.stdout
 
+    ref = f"pinata verify --commit HEAD --evidence refs/pinata/{run}/evidence"
+    unpinned = shelled(project, ref, clone)
+    assert (unpinned.returncode, "not_run, exact" in unpinned.stdout) == (1, True)
+    pinned = shelled(project, f"{ref} --expect $(git rev-parse refs/pinata/{run}/evidence)", clone)
+    assert (pinned.returncode, "verified, exact" in pinned.stdout) == (0, True)
+
     spoil = (
-        "echo tvo > a.txt;"
+        f"echo tvo > {CHANGED};"
         ' git commit -q --all --amend -m x --trailer "$(git log -1 --format=%\\(trailers\\))"'
     )
     assert shelled(project, spoil, clone).returncode == 0
-    refused = shelled(project, steps()["verify"], clone)
-    assert (refused.returncode, "not as approved: a.txt" in refused.stdout) == (1, True)
+    refused = shelled(project, workflow()["verify"], clone)
+    assert (refused.returncode, f"not as approved: {CHANGED}" in refused.stdout) == (1, True)
+    assert shelled(project, "git commit -q --amend -m x", clone).returncode == 0
+    unnamed = shelled(project, workflow()["verify"], clone)
+    assert (unnamed.returncode, unnamed.stdout) == (1, "")
+    assert "HEAD names no evidence" in unnamed.stderr
     unknown = shelled(project, f"pinata verify --evidence {'0' * 40}", clone)
     assert unknown.returncode == 2
