@@ -70,6 +70,12 @@ def test_every_known_provider_is_listed() -> None:
     assert listed == [[name, one.variable, one.base_url] for name, one in KNOWN.items()]
 
 
+def test_ids_are_checked_for_providers_of_ones_own_alone(models: ModelsFile) -> None:
+    for name in KNOWN:
+        assert isinstance(Catalog(models).find(name, "misspelt"), ModelInfo)
+    assert "no such model" in str(Catalog(models).find("local", "misspelt"))
+
+
 def test_every_key_of_the_file_is_described() -> None:
     def keys(value: Any) -> set[str]:
         if isinstance(value, list):
