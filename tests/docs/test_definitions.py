@@ -14,7 +14,8 @@ from engine.config import decode_config_file
 from engine.core.spec import Kind, Thinking
 from engine.records.config import merge_config
 from pinata.faces.arguments import parse
-from tests.support.reader import Shell, blocks, page, prose, section
+from pinata.work.trust import judge_project
+from tests.support.reader import HOME, Shell, blocks, page, prose, section
 
 DEFINITIONS = page("definitions.md")
 CONFIGURATION = page("configuration.md")
@@ -70,7 +71,8 @@ def test_tools_of_each_kind_are_those_that_are_described() -> None:
 
 
 def test_files_of_the_example_come_together_as_described() -> None:
-    layers = [decode_config_file(one.text.encode(), "x") for one in blocks(CONFIGURATION, "json")]
+    files = [one for one in blocks(CONFIGURATION, "json") if one.file is None]
+    layers = [decode_config_file(one.text.encode(), "x") for one in files]
     config = merge_config(layers)
     assert len(layers) == 2
     assert (config.limits.concurrency, config.limits.cost_usd) == (8, 5)
@@ -79,6 +81,17 @@ def test_files_of_the_example_come_together_as_described() -> None:
         "reviewer": "openai",
     }
     assert config.pass_env == ("DATABASE_URL",)
+
+
+@pytest.mark.parametrize(("folder", "trusted"), [("till", True), ("bakery", False)])
+def test_example_of_trust_trusts_what_the_page_says(
+    folder: str, *, trusted: bool, tmp_path: Path
+) -> None:
+    (example,) = [one for one in blocks(CONFIGURATION, "json") if one.file is not None]
+    home = tmp_path.resolve()
+    (home / folder).mkdir()
+    (home / example.words[0]).write_text(example.text.replace(HOME, str(home)))
+    assert judge_project(home / folder, home, stated=None).is_trusted is trusted
 
 
 def test_keys_that_are_called_retired_are() -> None:
