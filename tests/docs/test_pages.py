@@ -39,6 +39,12 @@ def test_examples_of_jobs_are_accepted() -> None:
     assert not [spec.notices for spec in specs[:3] if spec.notices]
 
 
+def test_checks_of_examples_leave_no_compiled_python_behind() -> None:
+    calls = re.findall(r'"argv": \["python3", (.*?)\]', JOBS)
+    assert calls
+    assert [call for call in calls if not call.startswith('"-B"')] == []
+
+
 @pytest.mark.parametrize(
     ("heading", "model", "later"),
     [
