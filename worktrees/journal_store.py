@@ -97,6 +97,10 @@ class _Versioned(BaseModel):
     version: int
 
 
+class _Begun(_Versioned):
+    state: JournalState
+
+
 def encode_journal(journal: Journal) -> bytes:
     """Return the stored form of `journal`; where it lies is not part of it."""
     return _stored_journal(journal).model_dump_json().encode("utf-8")
@@ -266,6 +270,27 @@ def read_journal(folder: Path) -> Journal | None:
     except FileNotFoundError:
         return None
     return decode_journal(data, folder)
+
+
+def read_state(folder: Path) -> JournalState | None:
+    """Return how far the integration in `folder` got, or None when there is none; blocks.
+
+    Takes no part of the plan, which may be large, and asserts nothing about it.
+
+    Raises:
+        CorruptionError: it cannot be read.
+    """
+    file = folder / JOURNAL_NAME
+    try:
+        data = files.read_regular(file, _LIMIT_BYTES)
+        version = _Versioned.model_validate_json(data).version
+        if version != _VERSION:
+            raise UnknownVersionError(file, version)
+        return _Begun.model_validate_json(data).state
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise CorruptionError(f"{file} is damaged: {error.errors()[0]['msg']}") from error
 
 
 def archive_journal(journal: Journal) -> None:

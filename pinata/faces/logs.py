@@ -11,7 +11,7 @@ from engine.core.ids import TaskId
 from engine.core.quote import escape_json
 from engine.records.event import Logged, encode_event
 from pinata import app
-from pinata.faces.text import log_line
+from pinata.faces.event_text import log_line
 from pinata.work.context import Context
 from pinata.work.history import StoredRun
 from pinata.work.unknown_task import UnknownTaskError

@@ -9,7 +9,8 @@ from engine.core.quote import escape_json
 from engine.records.event import Logged, encode_event
 from pinata.faces import output
 from pinata.faces.command import width
-from pinata.faces.text import log_line, notice_lines
+from pinata.faces.event_text import log_line
+from pinata.faces.text import notice_lines
 from pinata.work.observer import OpenedRun
 
 

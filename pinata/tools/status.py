@@ -16,7 +16,7 @@ from engine.records.request import Request
 from engine.system.holder import read_live_holder
 from pinata.tools.registry import RUN_PREFIX_RULE, Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context
-from pinata.work.history import list_handoffs
+from pinata.work.history import integration_state, list_handoffs
 from pinata.work.places import Places
 from pinata.work.receipt import ReceiptFolder, answer as receipt_answer
 from pinata.work.review import evidence_digest, missing_approval
@@ -97,6 +97,8 @@ async def summarize(
     out = await trio.to_thread.run_sync(
         lambda: _summary(context, places, shown, offset=offset, limit=limit)
     )
+    if (state := await trio.to_thread.run_sync(integration_state, shown.folder)) is not None:
+        out["integration"] = state
     receipt = await trio.to_thread.run_sync(
         ReceiptFolder(shown.folder.integration / "receipts").latest
     )
@@ -200,7 +202,8 @@ _STATUS = Tool(
         "Tasks come in pages "
         "of at most 64; `nextOffset` is the `offset` of the next. With `task`, `detail` asks for "
         "the whole saved result, check evidence included, or the end of the conversation. Tells of "
-        "the latest integration or verification too, and whether it is still current. Changes "
+        "the latest integration or verification too, and whether it is still current: "
+        "`integration` says how far the former got, and whether it was rolled back. Changes "
         "nothing."
     ),
     request=StatusRequest,

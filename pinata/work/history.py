@@ -18,6 +18,7 @@ from engine.store import RunFolder, list_runs, resolve_run
 from engine.system import files
 from pinata.work.result import SavedResult, decode_result
 from pinata.work.summary import TaskFacts
+from worktrees.journal import JOURNAL_NAME
 
 _RECORD_LIMIT_BYTES = 64 << 20
 HANDOFF_MANIFEST = "manifest.json"
@@ -237,15 +238,32 @@ def outlines(common_dir: Path) -> list[dict[str, Any]]:
     return [*sorted(whole, key=lambda each: -each["startedAt"]), *damaged]
 
 
+def integration_state(folder: RunFolder) -> str | None:
+    """Return how far the integration of a run got, None when there was none; blocks.
+
+    Raises:
+        CorruptionError: its journal is damaged.
+    """
+    if not (folder.integration / JOURNAL_NAME).exists():
+        return None
+    from worktrees.journal_store import read_state  # noqa: PLC0415 - most runs need none of it
+
+    state = read_state(folder.integration)
+    return None if state is None else state.value
+
+
 def _outline(folder: RunFolder) -> dict[str, Any]:
     record, view = read_record(folder), RunView()
     for logged in replay(folder.events_file, folder.run):
         view.apply(*logged)
     tasks = record.request().tasks
-    return {
+    out = {
         "run": folder.run,
         "status": Status.RUNNING.value if view.settled_at_ms is None else view.status.value,
         "startedAt": record.started_at_ms,
         "taskCount": len(tasks),
         "task": tasks[0].text,
     }
+    if (state := integration_state(folder)) is not None:
+        out["integration"] = state
+    return out

@@ -22,6 +22,7 @@ from worktrees.journal_store import (
     encode_journal,
     next_number,
     read_journal,
+    read_state,
     write_journal,
 )
 
@@ -116,6 +117,29 @@ def test_a_torn_journal_is_named(tmp_path: Path) -> None:
     data = encode_journal(_journal(tmp_path))
     with pytest.raises(CorruptionError, match=r"journal\.json is damaged"):
         decode_journal(data[:-1], tmp_path)
+
+
+def test_how_far_an_integration_got_is_read_without_its_plan(tmp_path: Path) -> None:
+    assert read_state(tmp_path) is None
+    journal = _journal(tmp_path)
+    write_journal(journal)
+    assert read_state(tmp_path) is JournalState.APPLYING
+    advance(journal, JournalState.VERIFYING)
+    assert read_state(tmp_path) is JournalState.VERIFYING
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"version": 1, "state": "finished"}', r"journal\.json is damaged"),
+        (b'{"version": 1, "state": ', r"journal\.json is damaged"),
+        (b'{"version": 2, "state": "elsewhere"}', "has version 2"),
+    ],
+)
+def test_a_state_that_cannot_be_read_is_named(tmp_path: Path, data: bytes, says: str) -> None:
+    (tmp_path / "journal.json").write_bytes(data)
+    with pytest.raises(CorruptionError, match=says):
+        read_state(tmp_path)
 
 
 def test_archived_journals_keep_their_number_and_are_counted(tmp_path: Path) -> None:

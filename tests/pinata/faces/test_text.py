@@ -6,36 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from engine.core.events import (
-    AttemptSettled,
-    AttemptStarted,
-    AttemptStopping,
-    CancelRequested,
-    CheckEnded,
-    CheckoutChanged,
-    ContextCompacted,
-    CostLimitPassed,
-    Event,
-    ModelThrottled,
-    RunDeadlinePassed,
-    RunResumed,
-    RunSettled,
-    RunStarted,
-    SteerDelivered,
-    TaskQueued,
-    TextDelta,
-    ToolStarted,
-)
-from engine.core.ids import AttemptId, CheckId, TaskId
-from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
-from engine.records.event import Logged
 from pinata.faces.text import (
     changes_lines,
     doctor_lines,
-    event_line,
     evidence_lines,
     integration_lines,
-    log_line,
     notice_lines,
     outline_lines,
     rollback_lines,
@@ -46,14 +21,11 @@ from pinata.faces.text import (
     verification_lines,
     visible,
 )
+from worktrees.journal import JournalState
 
 pytestmark = pytest.mark.smoke
 
-FIX = TaskId("fix")
-ONE, TWO = AttemptId(FIX, 1), AttemptId(FIX, 2)
-AGENTS = {FIX: "builder"}
 HOSTILE = "\x1b[2Ja\r\nb\x07\u202ec\x9b1m\ud800\x00"
-FAILED = AttemptOutcome(Status.FAILED, "no\nluck")
 
 
 def summary(**fields: Any) -> dict[str, Any]:
@@ -70,50 +42,6 @@ def answer(*tasks: dict[str, Any], **fields: object) -> dict[str, Any]:
         "tokens": 12,
         "costUsd": 0.25,
     } | fields
-
-
-@pytest.mark.parametrize(
-    ("event", "line"),
-    [
-        (RunStarted(1), "run started, 1 task"),
-        (RunStarted(2), "run started, 2 tasks"),
-        (AttemptStarted(ONE), "fix: started (builder)"),
-        (AttemptStarted(TWO), "fix: started (builder, attempt 2)"),
-        (ToolStarted(ONE, "c", "bash", "ls\x1b"), "fix:   bash ls\\x1b"),
-        (ToolStarted(ONE, "c", "ls", ""), "fix:   ls"),
-        (CheckEnded(ONE, CheckId("t"), passed=True, duration_ms=5), "fix:   check t passed (5 ms)"),
-        (
-            CheckEnded(ONE, CheckId("t"), passed=False, duration_ms=5, reason="bad"),
-            "fix:   check t failed: bad (5 ms)",
-        ),
-        (AttemptStopping(ONE, Stop(StopCause.CANCEL, "why")), "fix: stopping: why"),
-        (AttemptSettled(ONE, AttemptOutcome(Status.SUCCEEDED)), "fix: succeeded"),
-        (AttemptSettled(ONE, FAILED), "fix: failed: no luck"),
-        (CheckoutChanged(ONE), "fix: the checkout changed while it was being read"),
-        (SteerDelivered(ONE, "so\n\x1b", follow_up=False), "fix:   steered: so \\x1b"),
-        (SteerDelivered(ONE, "é" * 201, follow_up=True), f"fix:   follow-up: {'é' * 200} …"),
-        (ModelThrottled(ONE, 0.5), "fix:   throttled by its provider, waits 0.5 s"),
-        (ContextCompacted(ONE, 9_000), "fix:   conversation of 9000 tokens compacted"),
-        (CancelRequested("why"), "run: cancel requested: why"),
-        (CancelRequested("why", FIX), "fix: cancel requested: why"),
-        (RunDeadlinePassed(7), "run deadline of 7 ms passed"),
-        (CostLimitPassed(1.0, 1.5), "run cost limit of $1.0000 passed: $1.5000 spent"),
-        (RunResumed("why"), "run resumed: why"),
-        (RunSettled(Status.SUCCEEDED), "run succeeded"),
-        (RunSettled(Status.FAILED, "why"), "run failed: why"),
-        (TaskQueued(FIX), None),
-        (TextDelta(ONE, "hello"), None),
-    ],
-)
-def test_event_has_a_line_when_it_is_worth_one(event: Event, line: str | None) -> None:
-    assert event_line(event, AGENTS) == line
-
-
-def test_lines_of_the_log_begin_with_the_seconds_in_one_column() -> None:
-    late = log_line(Logged(9, 1_234_500, RunStarted(1)), 1_000, AGENTS)
-    early = log_line(Logged(0, 1_000, RunStarted(1)), 1_000, AGENTS)
-    assert (late, early) == (" 1233.50  run started, 1 task", "    0.00  run started, 1 task")
-    assert log_line(Logged(1, 1_000, TaskQueued(FIX)), 1_000, AGENTS) is None
 
 
 @given(st.text())
@@ -255,6 +183,15 @@ def test_a_builder_that_failed_with_a_captured_change_can_be_mended_too() -> Non
 def test_nothing_is_to_be_mended_in_a_run_that_did_not_fail(status: str) -> None:
     failed = summary(status="failed", artifact={"attempt": 1}, reason="check unit failed")
     assert mending(failed, status=status) == []
+
+
+@pytest.mark.parametrize("state", JournalState, ids=lambda state: state.value)
+def test_every_state_of_an_integration_is_said_in_words(state: JournalState) -> None:
+    lines = list(run_lines(answer(summary(), integration=state.value)))
+    (said,) = [line for line in lines if line.startswith("checkout: ")]
+    run = {"run": "ab" * 8, "startedAt": 0, "taskCount": 1, "status": "succeeded"}
+    (row,) = outline_lines({"runs": [{**run, "integration": state.value}]})
+    assert row.endswith("1 task  " + said.removeprefix("checkout: "))
 
 
 def test_answer_without_a_run_is_its_message() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from engine.core.errors import ConflictError, UsageError
 from pinata.faces.text import integration_lines
+from pinata.work.history import outlines
 from tests.support.movers import forget_renameat2
 from tests.support.projects import (
     FAIL,
@@ -274,6 +275,22 @@ async def test_rollback_is_the_identity_and_needs_to_be_meant(project: Project) 
         await project.call("pinata_rollback", {"run": answer["run"], "confirm": True})
     again = await project.call("pinata_integrate", {"run": answer["run"]})
     assert again["status"] == "applied_unverified"
+
+
+async def test_status_and_the_list_of_runs_say_what_became_of_an_integration(
+    project: Project,
+) -> None:
+    async def said() -> tuple[str | None, str | None]:
+        shown = await project.call("pinata_status", {"run": run})
+        (listed,) = outlines(project.repo.root / ".git")
+        return shown.get("integration"), listed.get("integration")
+
+    run = (await approved_run(project, "echo two > a.txt", ["a.txt"]))["run"]
+    assert await said() == (None, None)
+    await project.call("pinata_integrate", {"run": run})
+    assert await said() == ("applied_unverified", "applied_unverified")
+    await project.call("pinata_rollback", {"run": run, "confirm": True})
+    assert await said() == ("rolled_back", "rolled_back")
 
 
 async def test_rollback_after_an_edit_does_nothing_and_names_the_file(project: Project) -> None:
