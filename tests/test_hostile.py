@@ -160,7 +160,7 @@ ATTACKS: dict[str, tuple[str, str]] = {
     "link": ("ln -s /etc src/link", "src/link"),
     "commit": ("git -c user.name=x -c user.email=x@x commit -qam done", "HEAD"),
     "reset": ("git checkout --quiet -b mine", "HEAD"),
-    "configuration": ("git config core.hooksPath /tmp", "config"),
+    "configuration": ("git config core.hooksPath /nowhere", "config"),
     "nested": ("git init --quiet nested; echo x > nested/x", "nested"),
 }
 
