@@ -46,7 +46,7 @@ def _said(message: dict[str, object]) -> SaidMessage:
     role = str(message["role"])
     content = message["content"]
     if role == "system":
-        return SaidMessage(role, "")
+        return SaidMessage(role, "\n\n".join(map(str, _sections(message).values())))
     if isinstance(content, str):
         return SaidMessage(role, content)
     if not isinstance(content, list):
@@ -56,6 +56,14 @@ def _said(message: dict[str, object]) -> SaidMessage:
         return SaidMessage(f"tool {message['toolName']}", text)
     failure = message.get("errorMessage")
     return SaidMessage(role, f"{text}\n({failure})".strip() if failure else text)
+
+
+def _sections(message: dict[str, object]) -> dict[str, object]:
+    """Return the parts of a system prompt, which lie beside an empty content."""
+    sections = message.get("sections", {})
+    if not isinstance(sections, dict):
+        raise TypeError("sections are not an object")
+    return sections
 
 
 def _piece(piece: dict[str, object]) -> str:
@@ -70,9 +78,8 @@ def _piece(piece: dict[str, object]) -> str:
 
 
 def whole(messages: Sequence[SaidMessage]) -> str:
-    """Return all messages but system prompts as text, with nothing in it that steers a terminal."""
-    said = (message for message in messages if message.role != "system")
-    return "".join(f"{escape(message.role)}: {escape(message.text)}\n" for message in said)
+    """Return all messages as text, prompts too, with nothing in it that steers a terminal."""
+    return "".join(f"{escape(said.role)}: {escape(said.text)}\n" for said in messages)
 
 
 def excerpt(messages: Sequence[SaidMessage], limit_chars: int = EXCERPT_CHARS) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from agents.transcript import SaidMessage, excerpt, read_transcript
+from agents.transcript import SaidMessage, excerpt, read_transcript, whole
 from engine.core.errors import CorruptionError
 
 
@@ -24,7 +24,7 @@ def test_messages_are_read_as_people_read_them(tmp_path: Path) -> None:
     path = put(
         tmp_path,
         '{"type":"session","version":3}\n',
-        entry(role="system", content="", sections={"preamble": "long"}),
+        entry(role="system", content="", sections={"preamble": "You are.", "rules": "Be."}),
         entry(role="user", content="begin"),
         entry(role="assistant", content=[{"type": "thinking", "thinking": "hm"}, text, call]),
         entry(role="toolResult", toolName="read", content=[text]),
@@ -32,7 +32,7 @@ def test_messages_are_read_as_people_read_them(tmp_path: Path) -> None:
         '{"type":"context_edit","targetId":"1"}\n',
     )
     assert read_transcript(path) == (
-        SaidMessage("system", ""),
+        SaidMessage("system", "You are.\n\nBe."),
         SaidMessage("user", "begin"),
         SaidMessage("assistant", 'I look.\n[calls read {"path": "ü"}]'),
         SaidMessage("tool read", "I look."),
@@ -55,6 +55,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
         '{"id": 1}',
         '{"type":"message"}',
         '{"type":"message","message":[]}',
+        '{"type":"message","message":{"role":"system","content":"","sections":5}}',
     ],
 )
 def test_damage_elsewhere_is_named_with_its_line(tmp_path: Path, line: str) -> None:
@@ -80,8 +81,13 @@ def test_an_excerpt_is_the_tail_with_each_message_shortened() -> None:
 
 
 def test_a_short_conversation_is_shown_whole_without_its_prompt() -> None:
-    messages = [SaidMessage("system", ""), SaidMessage("user", "a"), SaidMessage("assistant", "b")]
+    messages = [SaidMessage("system", "s"), SaidMessage("user", "a"), SaidMessage("assistant", "b")]
     assert excerpt(messages) == "user: a\nassistant: b\n"
+
+
+def test_the_whole_conversation_begins_with_its_prompt_and_steers_no_terminal() -> None:
+    messages = [SaidMessage("system", "s\x1b[2J"), SaidMessage("user", "a")]
+    assert whole(messages) == "system: s\\x1b[2J\nuser: a\n"
 
 
 def test_no_room_for_even_a_mark_gives_nothing() -> None:
