@@ -1,12 +1,13 @@
 """The tool that tells which agents tasks can name; quick to load, since people wait for it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import trio
 from pydantic import Field
 
-from agents.definition import Definition
+from agents.definition import Definition, Source
 from agents.roster import Roster, Unavailable
 from engine.core.errors import PinataError, UsageError
 from engine.core.quote import name_list, quote_value
@@ -24,6 +25,8 @@ _WORKSPACES = {
     Kind.WRITER: "own worktree",
     Kind.REVIEWER: "reviewed target",
 }
+
+_NO_KIND = "no kind, so runs cannot use it; add reader, writer or reviewer"
 
 
 class AgentsRequest(Request):
@@ -60,10 +63,23 @@ def _roster(context: Context, root: Path | None) -> Roster:
 
 
 def _listed(roster: Roster) -> list[Answer]:
-    """Return an entry for each definition that is meant for runs, by name."""
+    """Return an entry for each definition that is meant for runs, or may be, by name."""
     entries = [_entry(definition) for definition in roster.definitions.values()]
-    entries += [_unavailable(each) for each in roster.unavailable if not each.herd_only]
+    entries += [_unavailable(each) for each in _out_of_use(roster)]
     return sorted(entries, key=lambda entry: str(entry["name"]))
+
+
+def _out_of_use(roster: Roster) -> Iterator[Unavailable]:
+    """Yield what runs cannot use although it may be meant for them.
+
+    A kind is easily forgotten, so everybody's own definitions without one are among it; that those
+    that come with pinata have none is no mistake.
+    """
+    yield from (each for each in roster.unavailable if not each.herd_only)
+    for name, each in roster.herd.items():
+        if each.kind is None and each.sources[-1] is not Source.PRESET:
+            description = each.description
+            yield Unavailable(name, each.sources[-1], _NO_KIND, description=description)
 
 
 def _shown(roster: Roster, name: str) -> Answer:
@@ -75,8 +91,8 @@ def _shown(roster: Roster, name: str) -> Answer:
     definition = roster.definitions.get(name)
     if definition is not None:
         return _whole(definition)
-    for each in roster.unavailable:
-        if each.name == name and not each.herd_only:
+    for each in _out_of_use(roster):
+        if each.name == name:
             return _unavailable(each)
     fault = roster.reasons.get(name, "is not an installed definition")
     names = name_list(sorted(roster.definitions), last="or")

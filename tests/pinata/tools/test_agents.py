@@ -81,6 +81,23 @@ async def test_what_cannot_be_used_is_listed_with_its_reason(project: Project) -
     assert listed["scout"]["available"]
 
 
+async def test_own_definition_whose_kind_was_forgotten_is_listed_with_what_it_lacks(
+    project: Project,
+) -> None:
+    define_for_user(project, "minder", "---\ndescription: Minds it.\n---\nx\n")
+    listed = {one["name"]: one for one in (await project.call("pinata_agents", {}))["agents"]}
+    assert listed["minder"] == await project.call("pinata_agents", {"name": "minder"})
+    assert listed["minder"] == {
+        "name": "minder",
+        "kind": None,
+        "description": "Minds it.",
+        "source": "user",
+        "digest": None,
+        "available": False,
+        "reason": "no kind, so runs cannot use it; add reader, writer or reviewer",
+    }
+
+
 async def test_what_serves_the_herd_only_is_not_listed_but_explained(project: Project) -> None:
     define_for_user(project, "lost", "---\ndescription: d\nagents: [nobody]\n---\nx\n")
     listed = [one["name"] for one in (await project.call("pinata_agents", {}))["agents"]]
