@@ -38,12 +38,13 @@ _DOCUMENTS_LIMIT_BYTES = 512 << 20
 
 
 class NoEvidenceError(UsageError):
-    """What is named as evidence is not there."""
+    """What is named as evidence is not there, or is none."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, fault: str | None = None) -> None:
         self.name = name
         super().__init__(
-            f"there is no evidence {name} here: fetch its ref, refs/pinata/<run>/evidence, first"
+            fault
+            or f"there is no evidence {name} here: fetch its ref, refs/pinata/<run>/evidence, first"
         )
 
 
@@ -179,6 +180,9 @@ async def find_evidence(repo: Repository, name: str) -> tuple[CommitId, bool]:
     Raises:
         NoEvidenceError: there is no such commit here.
     """
+    if not name:
+        fault = "the evidence is empty: does the commit have a Pinata-Evidence trailer?"
+        raise NoEvidenceError(name, fault)
     is_id = _FULL_ID.fullmatch(name) is not None
     try:
         found = await read_ref(repo, f"{name}^{{commit}}") if not name.startswith("-") else None
@@ -187,6 +191,25 @@ async def find_evidence(repo: Repository, name: str) -> tuple[CommitId, bool]:
     if found is None or (is_id and found != name):
         raise NoEvidenceError(name)
     return CommitId(found), is_id
+
+
+async def ensure_named(repo: Repository, name: str, commit: CommitId, one_of: set[str]) -> None:
+    """Refuse a commit that cannot have been meant as evidence, such as one of the user's.
+
+    Args:
+        repo: where.
+        name: how the commit was named.
+        commit: which it is.
+        one_of: documents of which all evidence has one at least, however it was bent.
+
+    Raises:
+        NoEvidenceError: it has none of them.
+        CorruptionError: an object of it is missing.
+    """
+    held = await with_objects(repo, lambda store: set(store.tree(store.commit_tree(commit))))
+    if not held & {document.encode() for document in one_of}:
+        fault = f"{name} is a commit, but no evidence: name a ref like refs/pinata/<run>/evidence"
+        raise NoEvidenceError(name, fault)
 
 
 async def read_evidence(repo: Repository, commit: CommitId) -> EvidenceTree:

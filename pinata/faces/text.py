@@ -248,6 +248,8 @@ def evidence_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from _check_lines(answer["checks"], logs=False)
     for check in answer["omitted"]:
         yield f"  check {visible(check)} not run"
+    if answer["status"] == "not_run" and answer["omitted"] and not answer["pinned"]:
+        yield "to run them: give its full id, --expect ID, or --run-checks"
 
 
 def _receipt_lines(receipt: Mapping[str, Any]) -> Iterator[str]:

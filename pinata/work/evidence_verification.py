@@ -16,11 +16,12 @@ from engine.system import strays
 from pinata.work.context import Context
 from pinata.work.evidence_bench import Bench, open_bench
 from pinata.work.evidence_check import Evidence, decode_evidence, find_faults
+from pinata.work.evidence_record import DIGESTS, MANIFEST
 from pinata.work.receipt import judge, proof_answer
 from pinata.work.verification import Silent, final_results
 from worktrees.apply_stage import StoredFile
 from worktrees.discovery import discover
-from worktrees.evidence import find_evidence, read_evidence
+from worktrees.evidence import ensure_named, find_evidence, read_evidence
 from worktrees.hygiene import Repository
 from worktrees.objects import read_commit_tree, read_entries
 from worktrees.presence import differing_paths
@@ -72,6 +73,7 @@ async def verify_evidence(context: Context, spec: EvidenceSpec) -> dict[str, Any
     subject = None if spec.commit is None else await _commit(repository, spec.commit)
     out: dict[str, Any] = {"evidence": found, "pinned": is_pinned, "commit": subject}
     try:
+        await ensure_named(repository, spec.name, found, {DIGESTS, MANIFEST})
         tree = await read_evidence(repository, found)
         evidence = await trio.to_thread.run_sync(decode_evidence, tree)
         faults = await find_faults(repository, evidence)

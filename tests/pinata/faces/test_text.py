@@ -303,7 +303,9 @@ def test_evidence_shows_faults_differences_and_what_was_not_run() -> None:
         "  not as approved: b\\x1b[1m",
         "  check t\\x07 passed (5 ms)",
         "  check later not run",
+        "to run them: give its full id, --expect ID, or --run-checks",
     ]
+    assert not any("to run" in line for line in evidence_lines({**answer, "pinned": True}))
     faulty = {**answer, "pinned": True, "status": "faulty", "faults": ["a.json was bent"]}
     del faulty["application"], faulty["differingPaths"]
     assert list(evidence_lines(faulty))[:2] == ["evidence eeeeeeee: faulty", "  a.json was bent"]

@@ -69,7 +69,7 @@ class Travelled:
         env = self.clone.env | {"XDG_STATE_HOME": str(self.scratch / "state")}
         context = app.build_context(env, self.clone.root, Silence())
         given = {"expected": None, "commit": "HEAD", "run_checks": False} | more
-        return await app.verify_evidence(context, name=name or self.id, **given)
+        return await app.verify_evidence(context, name=self.id if name is None else name, **given)
 
     async def bent(
         self,
@@ -472,6 +472,18 @@ async def test_consistent_rewrite_is_refused_once_the_id_is_pinned(travelled: Tr
             await travelled.verify(name)
     with pytest.raises(UsageError, match="there is no commit"):
         await travelled.verify(commit="nowhere")
+
+
+async def test_what_can_not_have_been_meant_as_evidence_is_refused(travelled: Travelled) -> None:
+    def beheaded(documents: Documents) -> None:
+        del documents["manifest.json"]
+
+    with pytest.raises(UsageError, match="HEAD is a commit, but no evidence: name a ref"):
+        await travelled.verify("HEAD")
+    with pytest.raises(UsageError, match="does the commit have a Pinata-Evidence trailer"):
+        await travelled.verify("")
+    bent = await travelled.bent(beheaded)
+    assert (await travelled.verify(bent))["faults"] == ["the evidence has no manifest.json"]
 
 
 async def test_nothing_of_an_unpinned_ref_is_executed_unasked(
