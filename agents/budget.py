@@ -109,17 +109,20 @@ class Budget:
         match kind:
             case BudgetKind.TURNS:
                 most = self._max_turns
-                return f"turn budget: all are used up, {most} of {most}"
+                return f"turn budget: all are used up, {most} of {most} (limits.maxTurns)"
             case BudgetKind.TOOL_CALLS:
                 most = self._max_tool_calls
-                return f"tool-call budget: all are used up, {most} of {most}"
+                return f"tool-call budget: all are used up, {most} of {most} (limits.maxToolCalls)"
             case BudgetKind.COST:
                 spent = self._spent.usage.cost_usd or 0.0
-                return f"cost limit: {spent:.4g} dollars were spent of {self._cost_usd:.4g}"
+                return (
+                    f"cost limit: {spent:.4g} dollars were spent of {self._cost_usd:.4g}"
+                    " (limits.costUsd)"
+                )
             case BudgetKind.UNKNOWN_COST:
                 return (
                     "cost limit: it is not known what the model's answers cost; give its prices in"
-                    " models.json, or leave out costUsd"
+                    " models.json, or leave out limits.costUsd"
                 )
             case _:
                 assert_never(kind)

@@ -63,7 +63,7 @@ def build_context(
         cwd=cwd,
         base=base or cwd,
         clock=SystemClock(),
-        holder=f"pinata {os.getpid()}",
+        holder=f"process {os.getpid()}",
         project_trust=project_trust,
         traffic=traffic or new_traffic(),
         observer=observer,
@@ -183,8 +183,17 @@ async def read_conversation(
     try:
         return await trio.to_thread.run_sync(read_transcript, path)
     except FileNotFoundError as error:
-        which = f"attempt {attempt}" if attempt is not None else "the task"
-        raise UsageError(f"there is no conversation of {which}: no agent has started") from error
+        raise UsageError(_no_conversation(attempt, 0 if seen is None else seen.attempt)) from error
+
+
+def _no_conversation(asked: int | None, newest: int) -> str:
+    """Return why there is none of the attempt that was asked for, None being the newest."""
+    if asked is None or newest == 0:
+        return "there is no conversation of the task: no agent has started"
+    if 1 <= asked <= newest:
+        return f"there is no conversation of attempt {asked}: its agent has not started"
+    there = "attempt 1 alone" if newest == 1 else f"attempts 1 to {newest}"
+    return f"there is no attempt {asked} at the task: it has {there}"
 
 
 async def verify_evidence(

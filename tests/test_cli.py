@@ -360,7 +360,7 @@ def test_reader_that_stalls_does_not_stall_the_run(project: Project) -> None:
 def test_run_of_a_live_process_is_refused_with_4_naming_it(project: Project) -> None:
     with live(project, "run", hanging_job(project), "--json", "--mode", "observe") as run:
         run.wait_event("tool_start")
-        owner = f"pinata {run.process.pid}"
+        owner = f"process {run.process.pid}"
         id_ = project.runs[0]
         for arguments in (["resume", id_], ["integrate", id_], ["rollback", id_, "--confirm"]):
             done = project.pinata(*arguments)

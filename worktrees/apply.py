@@ -191,9 +191,10 @@ async def _check_unmoved(repo: Repository, journal: Journal) -> None:
     now = await measure(repo, journal.folder)
     moved = "HEAD" if now.head != journal.head else "the index"
     if (now.head, now.index_digest) != (journal.head, journal.index_digest):
+        remedy = "undo the commit" if moved == "HEAD" else "unstage what was staged (git reset)"
         raise ConflictError(
             f"{moved} has changed since the integration was begun, so it can be neither completed "
-            "nor rolled back; put that back as it was, or reconcile the files by hand"
+            f"nor rolled back; {remedy}, then call again, or reconcile the files by hand"
         )
 
 

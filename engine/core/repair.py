@@ -46,7 +46,7 @@ def refusal(state: RunState, rules: RepairRules, task: TaskId, feedback: str) ->
         return f"task {task}: a repair needs feedback that says what to mend"
     kind = rules.kinds[task]
     if kind is not Kind.WRITER:
-        return f"task {task} is a {kind.value}'s, and repair is for writers: start a new run"
+        return f"task {task} is a {kind.value}'s, and repair is for builders: start a new run"
     return (
         _stopped(state)
         or _unfit(state, task)

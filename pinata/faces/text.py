@@ -9,6 +9,8 @@ from engine.core.quote import escape
 
 _MARKS = {"succeeded": "✓", "running": "▸", "queued": "·"}
 _STREAMS = ("stdout", "stderr")
+# What a verification that applied nothing sees: it cannot tell the one from the other.
+_NOT_THERE = "not applied yet, or edited since"
 _SHORT_ID = 8
 _PROSE_LINES = 4
 # What an integration left in the checkout, by how far it got.
@@ -257,7 +259,8 @@ def _receipt_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
         yield "  the checkout changed while the checks ran"
     if receipt["differingPaths"]:
         shown = ", ".join(visible(path) for path in receipt["differingPaths"])
-        yield f"  not as approved: {shown}"
+        has_applied_nothing = receipt.get("origin") == "verify"
+        yield f"  {_NOT_THERE if has_applied_nothing else 'not as approved'}: {shown}"
     if receipt.get("noChecksReason"):
         yield f"  no checks: {visible(receipt['noChecksReason'])}"
     yield f"  receipt {receipt['id']}"

@@ -112,9 +112,7 @@ async def _not_ours(context: Context, stored: StoredRun, verb: str) -> ConflictE
             f"no live process owns run {run}, so nothing of it is running: "
             f"`pinata resume {run}` finishes or closes it"
         )
-    return ConflictError(
-        f"run {run} is owned by another process, {holder}: {verb} it where it was started"
-    )
+    return ConflictError(f"run {run} is owned by {holder}: {verb} it where it was started")
 
 
 _STEER = Tool(

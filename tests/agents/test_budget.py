@@ -13,14 +13,19 @@ def test_as_many_turns_begin_as_there_are() -> None:
         BudgetKind.TURNS,
     ]
     assert (budget.spent.turns, budget.has_turn) == (2, False)
-    assert budget.describe(BudgetKind.TURNS) == "turn budget: all are used up, 2 of 2"
+    assert (
+        budget.describe(BudgetKind.TURNS)
+        == "turn budget: all are used up, 2 of 2 (limits.maxTurns)"
+    )
 
 
 def test_as_many_calls_begin_as_there_are() -> None:
     budget = Budget(max_turns=9, max_tool_calls=1)
     assert [budget.begin_call(), budget.begin_call()] == [None, BudgetKind.TOOL_CALLS]
     assert budget.spent == Spent(0, 1, Usage())
-    assert budget.describe(BudgetKind.TOOL_CALLS) == "tool-call budget: all are used up, 1 of 1"
+    assert budget.describe(BudgetKind.TOOL_CALLS) == (
+        "tool-call budget: all are used up, 1 of 1 (limits.maxToolCalls)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,7 @@ def test_a_limit_cannot_be_held_where_a_price_is_unknown() -> None:
     assert budget.begin_turn() is BudgetKind.UNKNOWN_COST
     assert budget.describe(BudgetKind.UNKNOWN_COST) == (
         "cost limit: it is not known what the model's answers cost; give its prices in"
-        " models.json, or leave out costUsd"
+        " models.json, or leave out limits.costUsd"
     )
 
 
@@ -91,4 +96,6 @@ def test_tool_calls_are_named_before_cost_and_cost_before_turns() -> None:
     budget.spend(Usage(cost_usd=0.75))
     assert budget.begin_call() is BudgetKind.TOOL_CALLS
     assert budget.begin_turn() is BudgetKind.COST
-    assert budget.describe(BudgetKind.COST) == "cost limit: 0.75 dollars were spent of 0.5"
+    assert budget.describe(BudgetKind.COST) == (
+        "cost limit: 0.75 dollars were spent of 0.5 (limits.costUsd)"
+    )

@@ -279,7 +279,7 @@ async def test_one_turn_more_than_allowed_is_never_asked_for(tmp_path: Path) -> 
     model = PieceModel([calls(READ)] * 3)
     assert await studio.run(model) == BudgetExceeded(
         BudgetKind.TURNS,
-        "turn budget: all are used up, 2 of 2",
+        "turn budget: all are used up, 2 of 2 (limits.maxTurns)",
         Spent(2, 2, Usage(), refused_calls=2),
     )
     assert len(model.asked) == 2
@@ -296,7 +296,7 @@ async def test_one_call_more_than_allowed_is_not_carried_out(tmp_path: Path) -> 
     model = PieceModel([calls(READ), submits()])
     assert await studio.run(model) == BudgetExceeded(
         BudgetKind.TOOL_CALLS,
-        "tool-call budget: all are used up, 1 of 1",
+        "tool-call budget: all are used up, 1 of 1 (limits.maxToolCalls)",
         Spent(2, 1, Usage(), refused_calls=1),
     )
 

@@ -8,7 +8,8 @@ import pytest
 
 from engine.core.errors import UsageError
 from pinata import app
-from tests.support.projects import Project
+from pinata.work.observer import Silence
+from tests.support.projects import Project, reports, scout
 
 HEAVY = {"networkx", "pygit2", "yaml", "re2"}
 
@@ -23,6 +24,31 @@ async def test_unknown_tool_is_refused_naming_the_tools(project: Project) -> Non
         await project.call("pinata_fly", {})
     with pytest.raises(UsageError, match="unknown tool 'resume'"):
         await project.call("resume", {"run": "ab"})
+
+
+async def test_attempt_that_there_never_was_is_refused_naming_those_there_are(
+    project: Project,
+) -> None:
+    run = (await project.run([scout("look")], {"*": [reports()]}))["run"]
+    context = app.build_context(project.env, project.repo.root, Silence())
+    assert await app.read_conversation(context, run, "look", 1)
+    with pytest.raises(UsageError) as caught:
+        await app.read_conversation(context, run, "look", 2)
+    assert str(caught.value) == "there is no attempt 2 at the task: it has attempt 1 alone"
+
+
+@pytest.mark.parametrize(
+    ("asked", "newest", "says"),
+    [
+        (None, 0, "of the task: no agent has started"),
+        (1, 0, "of the task: no agent has started"),
+        (2, 2, "of attempt 2: its agent has not started"),
+        (4, 3, "there is no attempt 4 at the task: it has attempts 1 to 3"),
+        (0, 3, "there is no attempt 0 at the task: it has attempts 1 to 3"),
+    ],
+)
+def test_missing_conversation_has_a_reason(asked: int | None, newest: int, says: str) -> None:
+    assert app._no_conversation(asked, newest).endswith(says)
 
 
 def test_every_tool_is_described_by_its_own_name() -> None:

@@ -199,11 +199,13 @@ async def test_head_or_index_moved_since_refuse_completion_and_rollback(repo: Re
     repo.write("unrelated.txt", "x\n")
     repo.git("add", "unrelated.txt")
     for call in (resume, rollback):
-        with pytest.raises(ConflictError, match="the index has changed"):
+        with pytest.raises(
+            ConflictError, match=r"the index has changed.* unstage what was staged \(git reset\)"
+        ):
             await call(setting.repo, journal)
     repo.git("commit", "--quiet", "--message", "by the user")
     for call in (resume, rollback):
-        with pytest.raises(ConflictError, match="HEAD has changed"):
+        with pytest.raises(ConflictError, match=r"HEAD has changed.* undo the commit"):
             await call(setting.repo, journal)
     assert await verify_applied(setting.repo, journal) == ()
 

@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[tuple[Event, ...], TaskId, str]] = {
     "a task that is no writer's": (
         (*ended(FIX), *ended(CHECK)),
         CHECK,
-        "task check is a reviewer's, and repair is for writers: start a new run",
+        "task check is a reviewer's, and repair is for builders: start a new run",
     ),
     "a task that has not begun": (
         (),

@@ -335,13 +335,13 @@ async def test_run_that_another_process_owns_is_left_alone(stage: Stage) -> None
     async with project.owning(ends):
         run = (await stage.start())["run"]
         own, project.runtime = project.runtime, None
-        holder = f"pinata {os.getpid()}"
+        holder = f"process {os.getpid()}"
         for tool, more, verb in (
             ("pinata_cancel", {}, "cancel"),
             ("pinata_steer", {"task": "fix", "message": "x"}, "steer"),
         ):
             assert await refusal(project, tool, run=run, **more) == (
-                f"run {run} is owned by another process, {holder}: {verb} it where it was started"
+                f"run {run} is owned by {holder}: {verb} it where it was started"
             )
         project.runtime = own
         await stage.let_go()

@@ -145,8 +145,8 @@ async def test_every_attempt_stays_readable_beside_the_others(project: Project) 
 
 
 REFUSALS: dict[str, tuple[str, str]] = {
-    "a reviewer": ("check", "task check is a reviewer's, and repair is for writers"),
-    "a reader": ("look", "task look is a reader's, and repair is for writers"),
+    "a reviewer": ("check", "task check is a reviewer's, and repair is for builders"),
+    "a reader": ("look", "task look is a reader's, and repair is for builders"),
     "a builder that was built upon": ("one", "task two has worked with the result of task one"),
 }
 
@@ -408,7 +408,7 @@ async def test_integration_during_a_repair_never_takes_the_change_from_before(
         nursery.start_soon(mend)
         refused, seen = await trio.to_thread.run_sync(integrate_meanwhile)
     assert refused.returncode == 4
-    assert f"pinata {os.getpid()}" in refused.stderr
+    assert f"process {os.getpid()}" in refused.stderr
     assert statuses(seen) == {"fix": "running", "check": "queued"}
     assert "artifact" not in task_of(seen, "fix")
     assert (project.repo.root / "a.txt").read_text() == "one\n"
