@@ -10,7 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from engine.core.events import Trace
+from engine.core.events import Trace, UsageReported
+from engine.core.ids import AttemptId
 from engine.core.outcome import Status
 from engine.core.view import RunView
 from engine.records.event import Logged
@@ -81,6 +82,7 @@ class LiveView:
         )
         self._run: OpenedRun | None = None
         self._view = RunView()
+        self._counted = set[AttemptId]()
         self._news = trio.Event()
         self._has_ended = False
 
@@ -91,12 +93,20 @@ class LiveView:
         self._news.set()
 
     def happened(self, logged: Logged) -> None:
-        """Show an event; traces have been shown when they happened."""
+        """Show an event; traces have been shown when they happened.
+
+        A log may hold counts back, so that by now newer ones of the same attempt are shown.
+        """
+        event = logged.event
+        if isinstance(event, UsageReported) and event.attempt in self._counted:
+            return
         self._view.apply(*logged)
         self._news.set()
 
     def noted(self, event: Trace) -> None:
         """Show what an agent does."""
+        if isinstance(event, UsageReported):
+            self._counted.add(event.attempt)
         self._view.note(event)
         self._news.set()
 

@@ -136,6 +136,22 @@ async def test_run_is_readable_from_its_first_to_its_last_frame(columns: int) ->
     assert not terminal.screen.cursor.hidden
 
 
+async def test_counts_that_are_logged_late_never_take_newer_ones_back() -> None:
+    terminal = Terminal(100)
+    view = view_on(terminal)
+    view.run_opened(opened())
+    other = AttemptId(CHECK, 1)
+    tell(view, *OPENING, AttemptStarted(other))
+    view.noted(UsageReported(ONE, 1, 1, 100, 10, 0.1))
+    view.noted(UsageReported(ONE, 9, 8, 900, 70, 0.9))
+    late = UsageReported(ONE, 1, 1, 100, 10, 0.1), UsageReported(other, 3, 2, 20, 0, 0.25)
+    tell(view, *late, first=len(OPENING) + 1)
+    view.end()
+    await view.show()
+    assert {"9", "8", "970", "$0.90"} <= set(terminal.lines[2].split())
+    assert {"3", "2", "20", "$0.25"} <= set(terminal.lines[3].split())
+
+
 async def test_tasks_without_room_are_counted() -> None:
     plan = {TaskId(f"t{number}"): () for number in range(50)}
     terminal = Terminal(60, lines=10)
