@@ -94,9 +94,11 @@ async def test_run_of_twenty_builders_at_once_leaves_what_belongs_to_it(tmp_path
     for name in names:
         made = {path.name for path in files_below(Path(places[0]).parent / name)}
         assert made == {".git", "a.txt", f"{name}.txt"}
-    ours = {f"refs/pinata/{run}/base"} | {f"refs/pinata/{run}/tasks/{name}/1" for name in names}
+    ours = {f"refs/pinata/{run}/{name}" for name in ("base", "evidence")}
+    ours |= {f"refs/pinata/{run}/tasks/{name}/1" for name in names}
     assert {name for name in project.refs() if "pinata" in name} == ours
-    assert sorted(path.name for path in (folder / "indexes").iterdir()) == sorted(names)
+    kept = {f"{name}{part}" for name in names for part in ("", ".root", ".rules")}
+    assert {path.name for path in (folder / "indexes").iterdir()} == kept
     assert files_below(folder / "scratch") == []
 
 
