@@ -40,6 +40,8 @@ Fault = tuple[str, int, str]
 Scenario = Callable[[Path, Fault], Awaitable[None]]
 
 _OPEN = ("queued", "running")
+# Each part is a test of its own, so that none of them takes minutes.
+_PARTS = range(3)
 # Tried once more with an error of permissions, and one of the medium. What a snapshot, a worktree,
 # a capture, an apply and a rollback do at each of them is tested apart, and faster.
 _ALSO = ("run.record.written", "store.result.renamed")
@@ -155,7 +157,8 @@ def assert_results_survive_collection(project: Project) -> None:
             project.repo.git("rev-list", "--objects", "--quiet", *objects)
 
 
-async def test_run_that_cannot_write_says_so_and_blocks_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", _PARTS)
+async def test_run_that_cannot_write_says_so_and_blocks_nothing(tmp_path: Path, part: int) -> None:
     project = new_project(tmp_path)
     found = await faults_of(tmp_path / "points", lambda: run(project))
 
@@ -169,7 +172,7 @@ async def test_run_that_cannot_write_says_so_and_blocks_nothing(tmp_path: Path) 
         await assert_in_order_again(project)
         assert checkout(project) == before
 
-    await for_each(found, tmp_path, scenario)
+    await for_each(found[part :: len(_PARTS)], tmp_path, scenario)
 
 
 async def assert_in_order_again(project: Project) -> None:
