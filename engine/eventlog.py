@@ -70,8 +70,7 @@ async def open_event_log(
         CorruptionError: the log is damaged; nothing was changed.
         LogWriteError: the log cannot be opened, or its last buffered events not be written.
     """
-    fd, seq, size = await trio.to_thread.run_sync(_open, path, run)
-    file = await trio.to_thread.run_sync(_File, path, fd, size)
+    file, seq = await trio.to_thread.run_sync(_open, path, run)
     log = EventLog(file, run=run, clock=clock, mode=mode, next_seq=seq)
     try:
         async with open_flat_nursery() as nursery:
@@ -83,11 +82,11 @@ async def open_event_log(
             try:
                 await log.flush()
             finally:
-                await trio.to_thread.run_sync(os.close, fd)
+                await trio.to_thread.run_sync(file.close)
 
 
-def _open(path: Path, run: RunId) -> tuple[int, int, int]:
-    """Return the file's descriptor, the next event's number and the file's size."""
+def _open(path: Path, run: RunId) -> "tuple[_File, int]":
+    """Return the open file and the next event's number."""
     reader = LogReader(path, run)
     events, size = reader.read().events, reader.size
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -99,12 +98,12 @@ def _open(path: Path, run: RunId) -> tuple[int, int, int]:
                 faults.point("eventlog.open.cut")
             os.fsync(fd)
             files.sync_dir(path.parent)
+            return _File(path, fd, size), len(events)
         except BaseException:
             os.close(fd)
             raise
     except OSError as error:
         raise LogWriteError(path, error) from error
-    return fd, len(events), size
 
 
 class _File:
@@ -129,6 +128,10 @@ class _File:
         if not os.path.samestat(self._facts, found) or found.st_size != self._size:
             return None
         return _Held(self.path, self._size, self._digest.digest())
+
+    def close(self) -> None:
+        """Close the file; whether it is intact may still be asked."""
+        os.close(self._fd)
 
     def write(self, data: bytes, *, durable: bool) -> None:
         """Append all of `data` or nothing, as far as the file system lets us."""
