@@ -10,11 +10,11 @@ from engine.core.errors import UsageError
 from engine.records.request import Request
 from pinata.tools.carrying import carry
 from pinata.tools.registry import Answer, RunPrefix, Tool, by_name
-from pinata.tools.settlement import settle
 from pinata.work.context import Context
 from pinata.work.lookup import look_up_run
 from pinata.work.planning import changed_definitions
 from pinata.work.repair import repair as repair_task
+from pinata.work.settlement import settle
 from pinata.work.takeover import taken_over
 
 MAX_FEEDBACK_BYTES = 64 << 10

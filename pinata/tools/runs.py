@@ -9,12 +9,12 @@ from engine.records.job import JobRequest
 from engine.records.request import Request
 from pinata.tools.carrying import carry, carry_in_background
 from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name, with_notices
-from pinata.tools.settlement import settle
 from pinata.work.conduct import conduct, resume as resume_run
 from pinata.work.context import Context
 from pinata.work.creation import new_run
 from pinata.work.lookup import look_up_run
 from pinata.work.planning import changed_definitions, plan_run
+from pinata.work.settlement import settle
 from pinata.work.takeover import taken_over
 from worktrees.discovery import discover
 

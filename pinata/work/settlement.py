@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import trio
 
 from engine.store import RunFolder
-from pinata.tools.registry import Answer, with_notices
-from pinata.tools.status import summarize
 from pinata.work.context import Context
 from pinata.work.evidence import record_evidence
 from pinata.work.history import read_run
+from pinata.work.owned_run import Answer
+from pinata.work.run_answer import summarize
 from worktrees.hygiene import Repository
 
 
@@ -28,4 +28,5 @@ async def settle(
     written = await record_evidence(context, repository, stored)
     shown = await trio.to_thread.run_sync(context.cache.read, folder)
     summary = await summarize(context, repository, shown)
-    return with_notices(summary, [*notices, *written.get("notices", ())])
+    told = [*summary.get("notices", ()), *notices, *written.get("notices", ())]
+    return summary | {"notices": told} if told else summary
