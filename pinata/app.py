@@ -15,6 +15,7 @@ from agents.transcript import SaidMessage, read_transcript
 from engine.core.errors import ConflictError, UsageError
 from engine.core.ids import AttemptId, TaskId
 from engine.core.limiter import Limiter
+from engine.store import RunFolder
 from engine.system import family
 from engine.system.clock import SystemClock
 from pinata.tools.registry import RESUME, Answer, Tool
@@ -142,14 +143,23 @@ def _load(name: str) -> Tool[Any]:
     return tools[name]
 
 
+async def find_folder(context: Context, prefix: str | None) -> RunFolder | None:
+    """Return the folder of a run, or of the latest; None when there is none.
+
+    Raises:
+        PinataError: no such run, or what had to be read to find it is damaged.
+    """
+    repository = await discover(context.cwd, context.environment)
+    return await trio.to_thread.run_sync(find_run, repository.common_dir, prefix)
+
+
 async def read_stored(context: Context, prefix: str | None) -> StoredRun | None:
     """Return what is stored of a run, or of the latest; None when there is none.
 
     Raises:
         PinataError: no such run, or it is damaged.
     """
-    repository = await discover(context.cwd, context.environment)
-    folder = await trio.to_thread.run_sync(find_run, repository.common_dir, prefix)
+    folder = await find_folder(context, prefix)
     return None if folder is None else await trio.to_thread.run_sync(read_run, folder)
 
 

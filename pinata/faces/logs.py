@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import trio
 
@@ -9,14 +10,74 @@ from engine.core.errors import UsageError
 from engine.core.events import RunSettled
 from engine.core.ids import TaskId
 from engine.core.quote import escape_json
+from engine.logreader import LogReader
 from engine.records.event import Logged, encode_event
+from engine.store import RunFolder
 from pinata import app
 from pinata.faces.event_text import log_line
 from pinata.work.context import Context
-from pinata.work.history import StoredRun
+from pinata.work.history import read_record
 from pinata.work.unknown_task import UnknownTaskError
 
 _LOOK_AGAIN_S = 0.25
+
+
+class LogPrinter:
+    """Prints each event of one log once, as it comes to be there; blocks wherever it is asked."""
+
+    def __init__(self, folder: RunFolder, given: Namespace, show: Callable[[str], bool]) -> None:
+        """Begin with nothing printed.
+
+        Args:
+            folder: the run's.
+            given: `task` limits what is printed to one task, `json` says in which form.
+            show: takes lines, and says whether anybody still reads them; may block.
+
+        Raises:
+            UsageError: the run has no such task.
+            CorruptionError: its record is damaged.
+        """
+        record = read_record(folder)
+        self._run = folder.run
+        self._started_at_ms = record.started_at_ms
+        self._agents = {task.id: task.agent for task in record.request().tasks}
+        if given.task is not None and given.task not in self._agents:
+            raise UnknownTaskError(given.task, self._agents)
+        self._given = given
+        self._show = show
+        self._log = LogReader(folder.events_file, folder.run)
+        self._next_seq = 0
+        self._last: Logged | None = None
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether the log ends with the run's settlement, as far as it was read."""
+        return self._last is not None and isinstance(self._last.event, RunSettled)
+
+    def print_new(self) -> bool:
+        """Print what was not printed before; False when nobody reads any more.
+
+        Raises:
+            CorruptionError: the log is damaged.
+        """
+        # A log that had to be read afresh holds what was printed, too.
+        events = [each for each in self._log.read().events if each.seq >= self._next_seq]
+        if not events:
+            return True
+        self._last = events[-1]
+        self._next_seq = self._last.seq + 1
+        text = "".join(f"{line}\n" for line in self._lines(events))
+        return not text or self._show(text)
+
+    def _lines(self, events: Iterable[Logged]) -> Iterable[str]:
+        for logged in events:
+            if self._given.task is not None and _task_of(logged) != self._given.task:
+                continue
+            if self._given.json:
+                line = encode_event(logged.event, seq=logged.seq, run=self._run, at_ms=logged.at_ms)
+                yield escape_json(line.decode()).rstrip("\n")
+            elif (shown := log_line(logged, self._started_at_ms, self._agents)) is not None:
+                yield shown
 
 
 async def show_log(context: Context, given: Namespace, show: Callable[[str], bool]) -> None:
@@ -27,47 +88,18 @@ async def show_log(context: Context, given: Namespace, show: Callable[[str], boo
 
     Raises:
         UsageError: there is no such run, or it has no such task.
+        CorruptionError: its record or its log is damaged.
     """
-    stored = await _read(context, given.run)
-    seen = 0
-    while True:
-        text = "".join(f"{line}\n" for line in _lines(stored, stored.events[seen:], given))
-        if text and not await trio.to_thread.run_sync(show, text, abandon_on_cancel=True):
-            return
-        if not given.follow or _has_settled(stored):
-            return
-        seen = len(stored.events)
-        while len(stored.events) == seen:
-            # A log of another process tells nobody that it grew.
-            await trio.sleep(_LOOK_AGAIN_S)
-            stored = await _read(context, stored.folder.run)
-
-
-async def _read(context: Context, prefix: str | None) -> StoredRun:
-    stored = await app.read_stored(context, prefix)
-    if stored is None:
+    folder = await app.find_folder(context, given.run)
+    if folder is None:
         raise UsageError("there are no runs yet")
-    return stored
-
-
-def _has_settled(stored: StoredRun) -> bool:
-    return bool(stored.events) and isinstance(stored.events[-1].event, RunSettled)
-
-
-def _lines(stored: StoredRun, events: Iterable[Logged], given: Namespace) -> Iterable[str]:
-    agents = {task.id: task.agent for task in stored.spec.tasks}
-    if given.task is not None and given.task not in agents:
-        raise UnknownTaskError(given.task, agents)
-    for logged in events:
-        if given.task is not None and _task_of(logged) != given.task:
-            continue
-        if given.json:
-            line = encode_event(
-                logged.event, seq=logged.seq, run=stored.folder.run, at_ms=logged.at_ms
-            )
-            yield escape_json(line.decode()).rstrip("\n")
-        elif (shown := log_line(logged, stored.record.started_at_ms, agents)) is not None:
-            yield shown
+    printer = await trio.to_thread.run_sync(partial(LogPrinter, folder, given, show))
+    # A reader that stalls must not keep the command from being interrupted.
+    while await trio.to_thread.run_sync(printer.print_new, abandon_on_cancel=True):
+        if not given.follow or printer.has_settled:
+            return
+        # A log of another process tells nobody that it grew.
+        await trio.sleep(_LOOK_AGAIN_S)
 
 
 def _task_of(logged: Logged) -> TaskId | None:
