@@ -2,6 +2,9 @@
 
 A lock is an flock(2) on a file that is never removed: a removed lock file can be held twice. What
 is written inside it names the holder in messages and decides nothing.
+
+Those of one process that wait for the same lock stand in a queue, in the order in which they came:
+only the first of them asks the kernel, and the next one goes on as soon as it is done.
 """
 
 import errno
@@ -11,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import filelock
 import trio
@@ -24,6 +28,12 @@ _log = logging.getLogger(f"pinata.{__name__}")
 # The kernel could wake it, but only in a thread that no cancellation could call back.
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.25
+
+# By real path; a queue is there for as long as somebody stands in it. One process can have several
+# loops in several threads; they meet at the kernel's lock, like processes.
+_queues: "trio.lowlevel.RunVar[WeakValueDictionary[str, trio.Lock]]" = trio.lowlevel.RunVar(
+    "pinata lock queues"
+)
 
 
 @asynccontextmanager
@@ -52,19 +62,35 @@ async def claim(path: Path, *, what: str, holder: str) -> AsyncIterator[None]:
 async def hold(path: Path, *, what: str, holder: str) -> AsyncIterator[None]:
     """Hold the lock at `path` inside the block, waiting for it as long as it takes.
 
+    Within one loop the lock goes round in the order in which it was asked for; between processes
+    it goes to whoever looks first. The block must be left by the task that entered it, and must not
+    ask for the same lock again.
+
     Raises:
         ExternalError: the file system has no locks, or the lock file cannot be opened.
     """
     lock = _new_lock(path, holder)
-    pause_s = _FIRST_PAUSE_S
-    while not await _try_acquire(lock):
-        _log.debug("waiting for %s", what)
-        await trio.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    async with await _queue(path):
+        pause_s = _FIRST_PAUSE_S
+        while not await _try_acquire(lock):
+            _log.debug("waiting for %s", what)
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        try:
+            yield
+        finally:
+            await _release(lock)
+
+
+async def _queue(path: Path) -> trio.Lock:
+    """Return what those of this loop queue up at who want the lock at `path`; it is fair."""
+    key = await trio.to_thread.run_sync(os.path.realpath, path)
     try:
-        yield
-    finally:
-        await _release(lock)
+        queues = _queues.get()
+    except LookupError:
+        queues = WeakValueDictionary()
+        _queues.set(queues)
+    return queues.setdefault(key, trio.Lock())
 
 
 def _new_lock(path: Path, holder: str) -> filelock.UnixFileLock:

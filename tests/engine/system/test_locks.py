@@ -4,13 +4,16 @@ import os
 import signal
 import stat
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import pytest
 import trio
 import trio.testing
 
 from engine.core.errors import ExternalError, HeldElsewhereError
+from engine.system import locks
 from engine.system.holder import read_holder, read_live_holder
 from engine.system.locks import claim, hold
 from tests.support.guard import blocking_allowed
@@ -38,6 +41,16 @@ def start_holder(lock: Path, beacon: Beacon) -> "subprocess.Popen[bytes]":
     argv = [part for part in python(HOLDER, str(lock), str(beacon.path)) if part != "-S"]
     with blocking_allowed():
         return subprocess.Popen(argv, cwd=ROOT)
+
+
+async def wait_for_queue(path: Path, waiting: int) -> None:
+    """Return once so many stand behind the one whose turn it is."""
+    with trio.fail_after(30):
+        while True:
+            queue = locks._queues.get(WeakValueDictionary()).get(str(path))
+            if queue is not None and queue.statistics().tasks_waiting == waiting:
+                return
+            await trio.lowlevel.checkpoint()
 
 
 async def test_a_second_claim_is_refused_with_the_name_of_the_holder(tmp_path: Path) -> None:
@@ -149,6 +162,109 @@ async def test_claims_from_many_tasks_never_overlap(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(10):
             nursery.start_soon(take_turns)
+
+
+async def test_a_lock_goes_round_in_the_order_in_which_it_was_asked_for(tmp_path: Path) -> None:
+    order: list[int] = []
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    async def take_turn(number: int, path: Path) -> None:
+        async with hold(path, what="it", holder=str(number)):
+            order.append(number)
+
+    async with trio.open_nursery() as nursery, hold(tmp_path / "lock", what="it", holder="first"):
+        for number in range(6):
+            folder = tmp_path / "link" if number % 2 else tmp_path
+            nursery.start_soon(take_turn, number, folder / "lock")
+            await wait_for_queue(tmp_path / "lock", number + 1)
+    assert order == list(range(6))
+
+
+async def test_who_stands_in_the_queue_asks_the_kernel_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    flock = fcntl.flock
+
+    def count(fd: int, operation: int) -> None:
+        asked.append(operation)
+        flock(fd, operation)
+
+    async def take_turn() -> None:
+        async with hold(tmp_path / "lock", what="it", holder="one of many"):
+            pass
+
+    async with trio.open_nursery() as nursery, hold(tmp_path / "lock", what="it", holder="first"):
+        monkeypatch.setattr(fcntl, "flock", count)
+        for _ in range(5):
+            nursery.start_soon(take_turn)
+        await wait_for_queue(tmp_path / "lock", 5)
+        assert asked == []
+    # Each took the lock at its first attempt and gave it back; the first one only gave it back.
+    assert len([each for each in asked if each != fcntl.LOCK_UN]) == 5
+
+
+async def test_a_turn_is_not_lost_with_a_waiter_that_gives_up(tmp_path: Path) -> None:
+    order: list[str] = []
+    scopes: dict[str, trio.CancelScope] = {}
+
+    async def take_turn(name: str) -> None:
+        with trio.CancelScope() as scopes[name]:
+            async with hold(tmp_path / "lock", what="it", holder=name):
+                order.append(name)
+
+    async with trio.open_nursery() as nursery, hold(tmp_path / "lock", what="it", holder="first"):
+        for place, name in enumerate(("second", "third", "fourth"), 1):
+            nursery.start_soon(take_turn, name)
+            await wait_for_queue(tmp_path / "lock", place)
+        scopes["third"].cancel()
+        await wait_for_queue(tmp_path / "lock", 2)
+    # The second has its turn by now, and gives it up at the moment when it would have gone on.
+    assert order == ["second", "fourth"]
+    assert not locks._queues.get()
+
+
+async def test_the_first_of_the_queue_can_give_up_while_another_process_has_the_lock(
+    tmp_path: Path,
+) -> None:
+    """A claim stands for the other process: the queue does not know it either."""
+    order: list[str] = []
+    impatient = trio.CancelScope()
+
+    async def give_up() -> None:
+        with impatient:
+            async with hold(tmp_path / "lock", what="it", holder="first"):
+                order.append("first")
+
+    async def take_turn() -> None:
+        async with hold(tmp_path / "lock", what="it", holder="second"):
+            order.append("second")
+
+    lock = claim(tmp_path / "lock", what="it", holder="another process")
+    async with trio.open_nursery() as nursery, lock:
+        nursery.start_soon(give_up)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(take_turn)
+        await wait_for_queue(tmp_path / "lock", 1)
+        impatient.cancel()
+        await wait_for_queue(tmp_path / "lock", 0)
+    assert order == ["second"]
+
+
+def test_loops_in_several_threads_share_the_lock_and_no_queue(tmp_path: Path) -> None:
+    held: list[int] = []
+
+    async def take_turns(number: int) -> None:
+        for _ in range(5):
+            async with hold(tmp_path / "lock", what="it", holder=str(number)):
+                held.append(number)
+                await trio.lowlevel.checkpoint()
+                assert held.pop() == number
+
+    with ThreadPoolExecutor(3) as threads:
+        for done in [threads.submit(trio.run, take_turns, number) for number in range(3)]:
+            done.result(timeout=60)
+    assert held == []
 
 
 async def test_whether_somebody_holds_a_lock_can_be_seen_without_taking_it(tmp_path: Path) -> None:
