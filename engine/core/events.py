@@ -138,6 +138,17 @@ class RepairStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class RerunRequested:
+    """Tasks that were lost, and those that depend on them, are started again; they are queued.
+
+    Attributes:
+        tasks: in the graph's order; all of them were final.
+    """
+
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunResumed:
     """A process took the run over from one that died, or a settled run goes on."""
 
@@ -167,6 +178,7 @@ Decision = (
     | SteerDelivered
     | RepairRequested
     | RepairStarted
+    | RerunRequested
     | RunResumed
     | RunSettled
 )

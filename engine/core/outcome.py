@@ -5,6 +5,8 @@ from enum import Enum
 
 from engine.core.ids import TaskId
 
+LOST_REASON = "host exited before this agent settled"
+
 
 class Status(Enum):
     """Where a task stands; the last six are final."""
@@ -85,6 +87,11 @@ class AttemptOutcome:
     stage: FailureStage | None = None
     result_digest: str | None = None
     cost_usd: float = 0.0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody ended the attempt: it died with the process that carried it out."""
+        return self.status is Status.CANCELLED and self.reason == LOST_REASON
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,9 @@ from engine.core.events import (
     TaskQueued,
 )
 from engine.core.ids import AttemptId
-from engine.core.outcome import AttemptOutcome, Status
+from engine.core.outcome import LOST_REASON, AttemptOutcome, Status
 from engine.core.reduce import reduce
 from engine.core.state import Graph, RunState
-
-LOST_REASON = "host exited before this agent settled"
 
 
 def opening_events(graph: Graph) -> tuple[Decision, ...]:
@@ -59,6 +57,14 @@ class Recovery:
         return (*self.first, *settled)
 
 
+def state_after(graph: Graph, events: Iterable[Event]) -> RunState:
+    """Return where a run of `graph` stands after `events`."""
+    state = RunState(graph)
+    for event in events:
+        reduce(state, event)
+    return state
+
+
 def recover(graph: Graph, events: Iterable[Event], *, reason: str) -> Recovery:
     """Return how the run whose log holds `events` goes on.
 
@@ -66,9 +72,7 @@ def recover(graph: Graph, events: Iterable[Event], *, reason: str) -> Recovery:
     the log does not have because a crash cut a write short are queued. A settled run needs nothing.
     Doing this twice, because the second process died too, is the same as doing it once.
     """
-    state = RunState(graph)
-    for event in events:
-        reduce(state, event)
+    state = state_after(graph, events)
     if state.settled is not None:
         return Recovery(state, (), ())
     opened = RunResumed(reason) if state.started else RunStarted(len(graph.order))

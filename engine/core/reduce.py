@@ -18,6 +18,7 @@ from engine.core.events import (
     ModelThrottled,
     RepairRequested,
     RepairStarted,
+    RerunRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -49,7 +50,7 @@ def reduce(state: RunState, event: Event) -> bool:
             return _move_run(state, event)
         case CancelRequested() | RunDeadlinePassed() | CostLimitPassed():
             return _order_stop(state, event)
-        case TaskQueued() | RepairRequested():
+        case TaskQueued() | RepairRequested() | RerunRequested():
             return _open_task(state, event)
         case AttemptStarted() | RepairStarted():
             return _begin(state, event)
@@ -97,12 +98,15 @@ def _move_run(state: RunState, event: RunStarted | RunResumed | RunSettled) -> b
             assert_never(event)
 
 
-def _open_task(state: RunState, event: TaskQueued | RepairRequested) -> bool:
+def _open_task(state: RunState, event: TaskQueued | RepairRequested | RerunRequested) -> bool:
     match event:
         case TaskQueued(task=task):
             return _queue(state, task)
         case RepairRequested(task=task):
             return _request_repair(state, task)
+        case RerunRequested(tasks=tasks):
+            queued = [name for name in tasks if _is_final(state, name) and _queue(state, name)]
+            return bool(queued)
         case _:
             assert_never(event)
 
@@ -121,7 +125,7 @@ def _queue(state: RunState, name: TaskId) -> bool:
             state.tasks[dependent].waiting += 1
             state.ready.discard(dependent)
     state.reopening.pop(name, None)
-    task.queued, task.status = True, Status.QUEUED
+    task.queued, task.status, task.lost = True, Status.QUEUED, False
     for dependent in state.graph.dependents[name]:
         _reconsider(state, dependent)
     spoiled = next(filter(state.is_spoiled, state.graph.predecessors[name]), None)
@@ -206,7 +210,7 @@ def _settle(state: RunState, attempt: AttemptId, outcome: AttemptOutcome) -> boo
     if not (state.is_running(attempt) if attempt.number else _is_waiting(task)):
         return False
     state.settled_usd += max(state.spending.pop(name, 0.0), outcome.cost_usd)
-    task.status, task.stop = outcome.status, None
+    task.status, task.stop, task.lost = outcome.status, None, outcome.is_lost
     state.unsettled -= 1
     for places in (state.running, state.to_stop, state.doomed):
         places.pop(name, None)
@@ -237,6 +241,11 @@ def _doom(state: RunState, unstarted: Unstarted) -> None:
     if _is_waiting(state.tasks[unstarted.task]):
         state.doomed.setdefault(unstarted.task, unstarted)
         state.ready.discard(unstarted.task)
+
+
+def _is_final(state: RunState, name: TaskId) -> bool:
+    task = state.tasks.get(name)
+    return task is not None and task.status.is_final
 
 
 def _is_waiting(task: TaskState) -> bool:

@@ -15,7 +15,8 @@ from engine.core.events import (
     TaskQueued,
 )
 from engine.core.ids import TaskId
-from engine.core.outcome import Status, StopCause
+from engine.core.outcome import Status
+from engine.core.reopening import why_stopped
 from engine.core.spec import Kind
 from engine.core.state import RunState, downstream
 
@@ -48,19 +49,11 @@ def refusal(state: RunState, rules: RepairRules, task: TaskId, feedback: str) ->
     if kind is not Kind.WRITER:
         return f"task {task} is a {kind.value}'s, and repair is for builders: start a new run"
     return (
-        _stopped(state)
+        why_stopped(state, "repaired")
         or _unfit(state, task)
         or _used_up(state, rules, task)
         or _built_upon(state, rules, task)
     )
-
-
-def _stopped(state: RunState) -> str | None:
-    """Refuse in a run that was ended early; a stop that came too late to matter ended nothing."""
-    if state.stop is None or state.settled is Status.SUCCEEDED:
-        return None
-    verb = "is over" if state.stop.cause is StopCause.RUN_DEADLINE else "was stopped"
-    return f"the run {verb} ({state.stop.reason}), so nothing of it is repaired: start a new run"
 
 
 def _unfit(state: RunState, task: TaskId) -> str | None:

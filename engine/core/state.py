@@ -33,10 +33,10 @@ class Graph(Protocol):
         ...
 
 
-def downstream(graph: Graph, name: TaskId) -> tuple[TaskId, ...]:
-    """Return every task that directly or indirectly depends on `name`, in the graph's order."""
+def downstream(graph: Graph, *names: TaskId) -> tuple[TaskId, ...]:
+    """Return every task that directly or indirectly depends on one of `names`, in graph order."""
     found: set[TaskId] = set()
-    waiting = [*graph.dependents[name]]
+    waiting = [each for name in names for each in graph.dependents[name]]
     while waiting:
         each = waiting.pop()
         if each not in found:
@@ -57,6 +57,7 @@ class TaskState:
         spent_before_usd: what the whole run had spent when the running attempt started.
         repairs: how many repairs of it count: those whose agent was begun.
         in_repair: whether a repair was asked for that does not count yet.
+        lost: whether its newest attempt died with its process.
     """
 
     waiting: int
@@ -67,6 +68,7 @@ class TaskState:
     spent_before_usd: float = 0.0
     repairs: int = 0
     in_repair: bool = False
+    lost: bool = False
 
 
 class RunState:

@@ -23,6 +23,7 @@ from engine.core.events import (
     ModelThrottled,
     RepairRequested,
     RepairStarted,
+    RerunRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -178,6 +179,9 @@ class RunView:
             case TaskQueued(task=task) | RepairRequested(task=task):
                 # What the task came to before does not count any more, from the request on.
                 self._queue(task)
+            case RerunRequested(tasks=tasks):
+                for task in tasks:
+                    self._queue(task)
             case AttemptSettled():
                 self._settle(at_ms, event)
             case AttemptStarted(attempt=attempt):

@@ -6,7 +6,7 @@ task's id, and the numbers of the envelope (`v`, `seq`, `at`) are the same for e
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields as dataclass_fields
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
@@ -29,6 +29,7 @@ from engine.core.events import (
     ModelThrottled,
     RepairRequested,
     RepairStarted,
+    RerunRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -111,6 +112,16 @@ def _read_seconds(value: object) -> float:
 _Named = Status | StopCause | FailureStage | Sender
 
 
+def _write_texts(values: Sequence[str]) -> str:
+    return f"[{','.join(map(encode_basestring_ascii, values))}]"
+
+
+def _read_texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("is not a list of texts")
+    return tuple(value)
+
+
 def _choice(kind: type[_Named]) -> _Form:
     texts = {member.value: member for member in kind}
 
@@ -124,6 +135,7 @@ def _choice(kind: type[_Named]) -> _Form:
 
 # Written in ASCII, so that half of a surrogate pair, which models do send, survives too.
 _TEXT = _Form(encode_basestring_ascii, _read_text)
+_TEXTS = _Form(_write_texts, _read_texts)
 _INT = _Form(str, _read_int)
 _BOOL = _Form(lambda value: "true" if value else "false", _read_bool)
 _DOLLARS = _Form(_write_float, _read_dollars)
@@ -205,6 +217,7 @@ _SHAPES: Mapping[type[Event], tuple[str, tuple[_Field, ...]]] = {
     ),
     RepairRequested: ("repair_requested", (_TASK, _Field("feedback", _TEXT, "feedback"))),
     RepairStarted: ("repair_start", _ATTEMPT),
+    RerunRequested: ("rerun_requested", (_Field("tasks", _TEXTS, "agents"),)),
     RunResumed: ("run_resumed", (_REASON,)),
     RunSettled: ("run_settled", (_Field("status", _STATUS, "status"), _MAYBE_REASON)),
     TurnStarted: ("turn_start", (*_ATTEMPT, _Field("turn", _INT, "turn"))),

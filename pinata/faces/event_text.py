@@ -14,6 +14,7 @@ from engine.core.events import (
     Event,
     ModelThrottled,
     RepairRequested,
+    RerunRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -22,6 +23,7 @@ from engine.core.events import (
     ToolStarted,
 )
 from engine.core.ids import TaskId
+from engine.core.quote import name_list
 from engine.records.event import Logged
 from pinata.faces.text import visible
 
@@ -55,6 +57,8 @@ def event_line(event: Event, agents: Mapping[TaskId, str]) -> str | None:
             return f"run cost limit of ${limit:.4f} passed: ${spent:.4f} spent"
         case RepairRequested(task=task, feedback=feedback):
             return f"{task}: repair requested: {visible(feedback)}"
+        case RerunRequested(tasks=tasks):
+            return f"rerun requested: {name_list(tasks)}"
         case RunResumed(reason=reason):
             return f"run resumed: {visible(reason)}"
         case RunSettled(status=status, reason=reason):

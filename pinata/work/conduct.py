@@ -15,8 +15,8 @@ from engine.core.errors import ExternalError
 from engine.core.events import AttemptSettled, AttemptStarted, Decision
 from engine.core.graph import TaskGraph
 from engine.core.ids import AttemptId, TaskId
-from engine.core.outcome import AttemptOutcome
-from engine.core.recovery import LOST_REASON, Lost, Recovery, recover
+from engine.core.outcome import LOST_REASON, AttemptOutcome
+from engine.core.recovery import Lost, Recovery, recover
 from engine.core.repair import feedbacks, settled_ms
 from engine.core.spec import Kind
 from engine.core.view import RunView

@@ -10,8 +10,7 @@ import pytest
 import trio
 
 from engine.core.events import AttemptSettled, AttemptStarted, RunSettled
-from engine.core.outcome import Status
-from engine.core.recovery import LOST_REASON
+from engine.core.outcome import LOST_REASON, Status
 from engine.core.state import RunState
 from engine.logreader import replay
 from engine.store import RunFolder

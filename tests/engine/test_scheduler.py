@@ -29,8 +29,8 @@ from engine.core.events import (
 from engine.core.graph import TaskGraph
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.limiter import Limiter
-from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
-from engine.core.recovery import LOST_REASON, opening_events, recover
+from engine.core.outcome import LOST_REASON, AttemptOutcome, Status, Stop, StopCause
+from engine.core.recovery import opening_events, recover
 from engine.core.repair import RepairRules, repair_events
 from engine.core.spec import Kind, Limits
 from engine.core.state import RunState

@@ -13,8 +13,8 @@ from engine.core.events import (
     UsageReported,
 )
 from engine.core.ids import AttemptId, TaskId
-from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
-from engine.core.recovery import LOST_REASON, Lost, opening_events, recover
+from engine.core.outcome import LOST_REASON, AttemptOutcome, Status, Stop, StopCause
+from engine.core.recovery import Lost, opening_events, recover
 from tests.support.graphs import graph_of
 
 A, B = TaskId("a"), TaskId("b")
