@@ -1,7 +1,8 @@
 """The one place that starts programs.
 
 `run` takes a program to its end and leaves nothing of it behind: not its children, not a daemon
-that kept the environment it was given, no descriptor and no thread.
+that kept the environment it was given, no descriptor and no thread. `start_detached` starts one
+that outlives this process.
 """
 
 import itertools
@@ -39,10 +40,12 @@ _log = logging.getLogger(f"pinata.{__name__}")
 _PIPE_GRACE_S = 0.25
 # A process that does not die of SIGKILL waits for a device; we do not wait for it for ever.
 _KILL_LIMIT_S = 10.0
+_LINE_LIMIT_BYTES = 64 << 10
 
 _calls = itertools.count(1)
 # Kept, so that nobody warns about a program that is still running when its Popen is collected.
 _undying: list["subprocess.Popen[bytes]"] = []
+_detached: list["subprocess.Popen[bytes]"] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,63 @@ async def run(
     )
 
 
+async def start_detached(
+    argv: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], log: int
+) -> bytes | None:
+    """Start a program that outlives this one, and return the first line that it says on stdout.
+
+    None when it ended, or closed stdout, without one. Having said it, it turns stdout elsewhere:
+    nobody reads the rest. It leads a session and a group of its own, carries no mark of a run,
+    finds nothing on stdin and inherits no descriptor. Whoever stops waiting for its line ends it.
+
+    Args:
+        argv: see `ProcessSpec`, as for the next two.
+        cwd: where it starts.
+        env: its whole environment but for marks.
+        log: a descriptor for its stderr, which stays the caller's.
+
+    Raises:
+        LaunchError: it could not be started; nothing ran.
+    """
+    # The thread is waited for also when cancelled, so no child is born that nobody knows.
+    popen = await trio.to_thread.run_sync(_spawn_detached, argv, cwd, env, log)
+    assert popen.stdout is not None
+    said = None
+    try:
+        async with trio.lowlevel.FdStream(os.dup(popen.stdout.fileno())) as stream:
+            said = await _first_line(stream)
+    finally:
+        popen.stdout.close()
+        if said is None:
+            signal_group(popen.pid, signal.SIGKILL)
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(popen.wait)
+    return said
+
+
+async def _first_line(stream: trio.abc.ReceiveStream) -> bytes | None:
+    received = b""
+    while b"\n" not in received:
+        data = await stream.receive_some(_LINE_LIMIT_BYTES)
+        if not data or len(received) > _LINE_LIMIT_BYTES:
+            return None
+        received += data
+    return received.partition(b"\n")[0]
+
+
+def _spawn_detached(
+    argv: tuple[str, ...], cwd: Path, env: Mapping[str, str], log: int
+) -> "subprocess.Popen[bytes]":
+    """Start it, and forget those that have ended before this process did; blocks."""
+    marks = (strays.MARK_VARIABLE, strays.CALL_VARIABLE)
+    plain = {name: value for name, value in env.items() if name not in marks}
+    with family.birth() as register:
+        popen = _popen(argv, cwd, plain, stdin=subprocess.DEVNULL, stderr=log)
+        register(popen.pid)
+    _detached[:] = [popen, *(each for each in _detached if each.poll() is None)]
+    return popen
+
+
 @dataclass(slots=True)
 class _Child:
     """A started program, with what we hold of it.
@@ -237,7 +297,8 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
     budget, stdout, stderr = open_sinks(spec.output, closing)
     with family.birth() as register:
         try:
-            popen = _popen(spec, env)
+            stdin = subprocess.PIPE if spec.stdin else subprocess.DEVNULL
+            popen = _popen(spec.argv, spec.cwd, env, stdin=stdin, stderr=subprocess.PIPE)
         except LaunchError:
             remove_empty_files(spec.output)
             raise
@@ -287,28 +348,30 @@ def _hold(
     )
 
 
-def _popen(spec: ProcessSpec, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+def _popen(
+    argv: tuple[str | bytes, ...], cwd: Path, env: Mapping[str, str], *, stdin: int, stderr: int
+) -> "subprocess.Popen[bytes]":
     # A child starts with the signal mask of the thread that starts it.
     mask = signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
         return subprocess.Popen(
-            spec.argv,
+            argv,
             bufsize=0,
-            stdin=subprocess.PIPE if spec.stdin else subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=spec.cwd,
+            stderr=stderr,
+            cwd=cwd,
             env=env,
             # A session of its own is a group of its own too, and has no terminal to ask on.
             start_new_session=True,
         )
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        if error.filename == spec.cwd:
-            reason = f"its working directory {spec.cwd}: {reason}"
-        raise LaunchError(os.fsdecode(spec.argv[0]), reason) from error
+        if error.filename == cwd:
+            reason = f"its working directory {cwd}: {reason}"
+        raise LaunchError(os.fsdecode(argv[0]), reason) from error
     except ValueError as error:  # a NUL byte, or a name in `env` that cannot be one
-        raise LaunchError(os.fsdecode(spec.argv[0]), str(error)) from error
+        raise LaunchError(os.fsdecode(argv[0]), str(error)) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
