@@ -1,0 +1,208 @@
+"""What a session's host writes down for those who look for it, and the frames it speaks.
+
+Frames are JSON objects, one a line; `type` says which. A client says hello first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from engine.core.errors import CorruptionError, UsageError
+from engine.records.fields import NO_NUL
+from engine.records.request import Request, decode, explain
+
+VERSION: Final = 1
+_ID_RULE = "a number, or text of 1 to 200 characters"
+_MOST_ID_CHARS = 200
+_KEY_LIMIT_CHARS = 300
+_PATH_LIMIT_CHARS = 4096
+_Goodbye = Literal["quit", "reload", "new", "resume", "fork"]
+CallId = Annotated[
+    int | Annotated[str, Field(min_length=1, max_length=_MOST_ID_CHARS)],
+    Field(description=_ID_RULE),
+]
+
+
+class HostRecordV1(BaseModel):
+    """What `host.json` holds.
+
+    Attributes:
+        session: its key.
+        socket: where the host listens.
+        token: what a client must show; unguessable.
+        pid: of the host, for people.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Annotated[Literal[1], Field(description="1, the version that this program reads")] = 1
+    session: str
+    socket: str
+    token: Annotated[str, Field(min_length=32)]
+    pid: int
+
+
+def encode_host(record: HostRecordV1) -> bytes:
+    """Return the bytes of `host.json`."""
+    return record.model_dump_json(indent=1).encode() + b"\n"
+
+
+def decode_host(data: bytes, where: str) -> HostRecordV1:
+    """Return the record in `data`, which was read from `where`.
+
+    Raises:
+        CorruptionError: the bytes are not the record of a host of version 1.
+    """
+    try:
+        return HostRecordV1.model_validate_json(data)
+    except ValidationError as error:
+        fault = explain(error, HostRecordV1.model_json_schema())
+        raise CorruptionError(f"{where} is damaged: {fault}; remove it") from error
+
+
+class HelloFrame(Request):
+    """The first frame of a client.
+
+    Attributes:
+        role: a session attaches; a nudge has the host look for what is to be told, and goes.
+        mode: in which mode the session's program works, for the record.
+        trust: what the session says about trusting the project; see `Context.project_trust`.
+    """
+
+    type: Literal["hello"]
+    v: Annotated[Literal[1], Field(description="1, the version that this host speaks")]
+    token: str
+    role: Literal["session", "nudge"]
+    session: str
+    cwd: Annotated[
+        str,
+        Field(max_length=_PATH_LIMIT_CHARS, pattern="^/", description="an absolute path"),
+        NO_NUL,
+    ] = "/"
+    mode: Annotated[str | None, Field(max_length=_MOST_ID_CHARS)] = None
+    trust: bool | None = None
+
+
+class CallFrame(Request):
+    """Asks for a tool."""
+
+    type: Literal["call"]
+    id: CallId
+    tool: Annotated[str, Field(max_length=_MOST_ID_CHARS)]
+    arguments: dict[str, Any]
+
+
+class CancelFrame(Request):
+    """Asks for the end of a call that is under way."""
+
+    type: Literal["cancel"]
+    id: CallId
+
+
+class AckFrame(Request):
+    """Says that a delivery has arrived for good."""
+
+    type: Literal["ack"]
+    delivery: Annotated[str, Field(max_length=_KEY_LIMIT_CHARS)]
+
+
+class GoodbyeFrame(Request):
+    """The last frame of a client that says why it goes."""
+
+    type: Literal["goodbye"]
+    reason: _Goodbye
+
+
+ClientFrame = CallFrame | CancelFrame | AckFrame | GoodbyeFrame
+_HELLO: TypeAdapter[HelloFrame] = TypeAdapter(HelloFrame)
+_CLIENT: Mapping[str, TypeAdapter[Any]] = {
+    "call": TypeAdapter(CallFrame),
+    "cancel": TypeAdapter(CancelFrame),
+    "ack": TypeAdapter(AckFrame),
+    "goodbye": TypeAdapter(GoodbyeFrame),
+}
+
+
+def decode_hello(frame: Mapping[str, Any]) -> HelloFrame:
+    """Return a client's first frame.
+
+    Raises:
+        UsageError: it is none.
+    """
+    return decode(_HELLO, frame, place="hello")
+
+
+def decode_client_frame(frame: Mapping[str, Any]) -> ClientFrame:
+    """Return a frame of a client that has said hello.
+
+    Raises:
+        UsageError: it is none.
+    """
+    kind = frame.get("type")
+    adapter = _CLIENT.get(kind) if isinstance(kind, str) else None
+    if adapter is None:
+        raise UsageError(f"a frame must be one of {', '.join(_CLIENT)}")
+    found: ClientFrame = decode(adapter, frame, place=str(kind))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a host tells of one settlement, in a frame of its own."""
+
+    delivery: str
+    run: str
+    status: str
+    text: str
+    answer: Mapping[str, Any]
+
+
+def hello(token: str, role: Literal["session", "nudge"], session: str) -> dict[str, Any]:
+    """Return the hello of a client that says no more than it must."""
+    return {"type": "hello", "v": VERSION, "token": token, "role": role, "session": session}
+
+
+def welcome(pinata: str, tools: list[Any], notices: list[str]) -> dict[str, Any]:
+    """Return the host's answer to a hello."""
+    what = {"v": VERSION, "pinata": pinata, "tools": tools, "notices": notices}
+    return {"type": "welcome", **what}
+
+
+def progress(id_: int | str, number: int, message: str) -> dict[str, Any]:
+    """Return how a call comes along."""
+    return {"type": "progress", "id": id_, "number": number, "message": message}
+
+
+def result(id_: int | str, answer: Mapping[str, Any], delivery: str | None) -> dict[str, Any]:
+    """Return the answer of a call; with `delivery`, the client shall ack it."""
+    told = {} if delivery is None else {"delivery": delivery}
+    return {"type": "result", "id": id_, "answer": answer, **told}
+
+
+def call_error(id_: int | str, message: str) -> dict[str, Any]:
+    """Return that a call has no answer."""
+    return {"type": "error", "id": id_, "error": message}
+
+
+def delivery(told: Told) -> dict[str, Any]:
+    """Return what a run has come to; the client shall ack it."""
+    return {
+        "type": "delivery",
+        "delivery": told.delivery,
+        "run": told.run,
+        "status": told.status,
+        "text": told.text,
+        "answer": told.answer,
+    }
+
+
+def displaced(reason: str) -> dict[str, Any]:
+    """Return the last frame to a client whose place another one has taken."""
+    return {"type": "displaced", "reason": reason}
+
+
+def refused(message: str) -> dict[str, Any]:
+    """Return the last frame to a client that is not served, or no longer."""
+    return {"type": "refused", "error": message}
