@@ -201,7 +201,7 @@ def _spawn_detached(
     marks = (strays.MARK_VARIABLE, strays.CALL_VARIABLE)
     plain = {name: value for name, value in env.items() if name not in marks}
     with family.birth() as register:
-        popen = _popen(argv, cwd, plain, stdin=subprocess.DEVNULL, stderr=log)
+        popen = _launch(argv, cwd, plain, stdin=subprocess.DEVNULL, stderr=log)
         register(popen.pid)
     _detached[:] = [popen, *(each for each in _detached if each.poll() is None)]
     return popen
@@ -297,8 +297,7 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
     budget, stdout, stderr = open_sinks(spec.output, closing)
     with family.birth() as register:
         try:
-            stdin = subprocess.PIPE if spec.stdin else subprocess.DEVNULL
-            popen = _popen(spec.argv, spec.cwd, env, stdin=stdin, stderr=subprocess.PIPE)
+            popen = _popen(spec, env)
         except LaunchError:
             remove_empty_files(spec.output)
             raise
@@ -348,7 +347,12 @@ def _hold(
     )
 
 
-def _popen(
+def _popen(spec: ProcessSpec, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    stdin = subprocess.PIPE if spec.stdin else subprocess.DEVNULL
+    return _launch(spec.argv, spec.cwd, env, stdin=stdin, stderr=subprocess.PIPE)
+
+
+def _launch(
     argv: tuple[str | bytes, ...], cwd: Path, env: Mapping[str, str], *, stdin: int, stderr: int
 ) -> "subprocess.Popen[bytes]":
     # A child starts with the signal mask of the thread that starts it.
