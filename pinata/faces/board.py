@@ -47,7 +47,26 @@ class Board:
     total: str
 
 
-def board(run: str, view: RunView, plan: Plan, now_ms: int, most_rows: int) -> Board:
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The task that a person looks at.
+
+    Attributes:
+        has_moved: it was put there by hand, so that its neighbours are of interest.
+    """
+
+    task: TaskId
+    has_moved: bool
+
+
+def board(
+    run: str,
+    view: RunView,
+    plan: Plan,
+    now_ms: int,
+    most_rows: int,
+    cursor: Cursor | None = None,
+) -> Board:
     """Return what to show of a run.
 
     Args:
@@ -56,8 +75,9 @@ def board(run: str, view: RunView, plan: Plan, now_ms: int, most_rows: int) -> B
         plan: every task in input order, with the tasks that it waits for.
         now_ms: epoch milliseconds.
         most_rows: how many tasks there is room for; at least one.
+        cursor: a task that is shown in any case.
     """
-    shown = _chosen(view, plan, most_rows)
+    shown = _chosen(view, plan, most_rows, cursor)
     rows = tuple(_row(view, task, after, now_ms) for task, after in plan.items() if task in shown)
     left_out = [task for task in plan if task not in shown]
     return Board(
@@ -68,12 +88,19 @@ def board(run: str, view: RunView, plan: Plan, now_ms: int, most_rows: int) -> B
     )
 
 
-def _chosen(view: RunView, plan: Plan, most_rows: int) -> frozenset[TaskId]:
+def _chosen(view: RunView, plan: Plan, most_rows: int, cursor: Cursor | None) -> frozenset[TaskId]:
     if len(plan) <= most_rows:
         return frozenset(plan)
+    if cursor is not None and cursor.has_moved:
+        tasks = list(plan)
+        first = tasks.index(cursor.task) - most_rows // 2
+        first = max(0, min(first, len(tasks) - most_rows))
+        return frozenset(tasks[first : first + most_rows])
+    kept = [] if cursor is None else [cursor.task]
     # The order of the plan decides between equals, since sorting keeps it.
     by_urgency = sorted(plan, key=lambda task: _URGENCY.get(_of(view, task).status, 1))
-    return frozenset(by_urgency[:most_rows])
+    others = [task for task in by_urgency if task not in kept]
+    return frozenset((kept + others)[:most_rows])
 
 
 def _of(view: RunView, task: TaskId) -> TaskView:

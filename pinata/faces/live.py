@@ -5,41 +5,27 @@ import math
 from collections.abc import Callable
 
 import trio
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from engine.core.events import Trace, UsageReported
-from engine.core.ids import AttemptId
-from engine.core.outcome import Status
+from engine.core.events import Trace
 from engine.core.view import RunView
 from engine.records.event import Logged
 from engine.system.clock import Clock
 from pinata.faces import output
-from pinata.faces.board import Board, Row, board
+from pinata.faces.board import board
+from pinata.faces.frame import frame
 from pinata.faces.text import notice_lines
+from pinata.faces.watched import Watched
 from pinata.work.observer import OpenedRun
 
-_SHORT_ID = 8
+SHORT_ID = 8
 # Often enough for clocks that show seconds; what happens is drawn sooner.
 _REDRAW_S = 1.0
 _PAUSE_S = 0.1
-_MARKS = {
-    Status.QUEUED: ("·", "dim"),
-    Status.RUNNING: ("▸", "cyan"),
-    Status.SUCCEEDED: ("✓", "green"),
-    Status.CANCELLED: ("✗", "yellow"),
-    Status.BLOCKED: ("✗", "yellow"),
-}
-_WRONG = ("✗", "red")
 # Title, headings, what is hidden, the total, and the line that the cursor is on.
 _OTHER_LINES = 5
-_HEADINGS = ("time", "turns", "calls", "tokens", "cost")
-_NARROW_HEADINGS = ("time", "trn", "cll", "tok", "cost")
-_TASK_WIDTH = 20
-_NARROW_TASK_WIDTH = 12
-_NARROW = 80
 
 
 class _Screen(io.StringIO):
@@ -80,47 +66,32 @@ class LiveView:
         self._console = Console(
             file=_Screen(write), force_terminal=True, width=width, height=height, highlight=False
         )
-        self._run: OpenedRun | None = None
-        self._view = RunView()
-        self._counted = set[AttemptId]()
-        self._news = trio.Event()
+        self._watched = Watched()
         self._has_ended = False
 
     def run_opened(self, run: OpenedRun) -> None:
         """Begin to show the run, which may have come some way already."""
-        self._run = run
-        self._view = run.view.copy()
-        self._news.set()
+        self._watched.run_opened(run)
 
     def happened(self, logged: Logged) -> None:
-        """Show an event; traces have been shown when they happened.
-
-        A log may hold counts back, so that by now newer ones of the same attempt are shown.
-        """
-        event = logged.event
-        if isinstance(event, UsageReported) and event.attempt in self._counted:
-            return
-        self._view.apply(*logged)
-        self._news.set()
+        """Show an event; traces have been shown when they happened."""
+        self._watched.happened(logged)
 
     def noted(self, event: Trace) -> None:
         """Show what an agent does."""
-        if isinstance(event, UsageReported):
-            self._counted.add(event.attempt)
-        self._view.note(event)
-        self._news.set()
+        self._watched.noted(event)
 
     def request_cancel(self, reason: str) -> bool:
         """Ask the run to end; False when there is none that could be asked."""
-        if self._run is None:
+        if self._watched.run is None:
             return False
-        self._run.cancel(reason)
+        self._watched.run.cancel(reason)
         return True
 
     def end(self) -> None:
         """Say that nothing more happens, which lets `show` return once all is shown."""
         self._has_ended = True
-        self._news.set()
+        self._watched.wake()
 
     async def show(self) -> None:
         """Draw until `end`; the last frame stays on the screen."""
@@ -133,9 +104,8 @@ class LiveView:
         )
         try:
             while not self._has_ended:
-                with trio.move_on_after(_REDRAW_S if self._run is not None else math.inf):
-                    await self._news.wait()
-                self._news = trio.Event()
+                with trio.move_on_after(_REDRAW_S if self._watched.run is not None else math.inf):
+                    await self._watched.wait_news()
                 await self._draw(live)
                 await trio.sleep(_PAUSE_S)
             await self._draw(live)
@@ -145,10 +115,10 @@ class LiveView:
                 await trio.to_thread.run_sync(live.stop, abandon_on_cancel=True)
 
     async def _draw(self, live: Live) -> None:
-        run = self._run
+        run = self._watched.run
         if run is None:
             return
-        view, now_ms = self._view.copy(), self._clock.now_ms()
+        view, now_ms = self._watched.view.copy(), self._clock.now_ms()
         await trio.to_thread.run_sync(
             lambda: _refresh(live, run, view, now_ms), abandon_on_cancel=True
         )
@@ -156,43 +126,9 @@ class LiveView:
 
 def _refresh(live: Live, run: OpenedRun, view: RunView, now_ms: int) -> None:
     size = live.console.size
-    shown = board(run.id[:_SHORT_ID], view, run.after, now_ms, max(1, size.height - _OTHER_LINES))
+    shown = board(run.id[:SHORT_ID], view, run.after, now_ms, max(1, size.height - _OTHER_LINES))
     if not live.is_started:
         for notice in notice_lines({"notices": run.notices}, size.width):
             live.console.print(Text(notice))
     live.start()
-    live.update(_frame(shown, size.width), refresh=True)
-
-
-def _frame(shown: Board, width: int) -> Group:
-    narrow = width < _NARROW
-    table = Table.grid(padding=(0, 1), expand=True)
-    table.show_header = True
-    table.add_column(width=1)
-    task_width = _NARROW_TASK_WIDTH if narrow else _TASK_WIDTH
-    table.add_column(max_width=task_width, no_wrap=True, overflow="ellipsis")
-    for heading in _NARROW_HEADINGS if narrow else _HEADINGS:
-        table.add_column(Text(heading, style="dim"), justify="right", no_wrap=True)
-    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-    for row in shown.rows:
-        table.add_row(*_cells(row))
-    parts: list[RenderableType] = [_line(shown.title), table]
-    if shown.hidden is not None:
-        parts.append(_line(shown.hidden, "dim"))
-    parts.append(_line(shown.total))
-    return Group(*parts)
-
-
-def _line(text: str, style: str = "") -> Text:
-    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
-
-
-def _cells(row: Row) -> list[Text]:
-    mark, style = _MARKS.get(row.status, _WRONG)
-    numbers = (row.time, row.turns, row.calls, row.tokens, row.cost)
-    return [
-        Text(mark, style=style),
-        Text(row.task),
-        *(Text(number) for number in numbers),
-        Text(row.activity, style="dim"),
-    ]
+    live.update(frame(shown, size.width), refresh=True)

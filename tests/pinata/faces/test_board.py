@@ -17,7 +17,7 @@ from engine.core.events import (
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
 from engine.core.view import RunView, UsageView
-from pinata.faces.board import Board, amount, board, duration, price
+from pinata.faces.board import Board, Cursor, amount, board, duration, price
 
 A, B, C, D = (TaskId(name) for name in "abcd")
 PLAN = {A: (), B: (A,), C: (A, B), D: ()}
@@ -106,6 +106,21 @@ def test_what_is_at_work_or_went_wrong_has_room_first() -> None:
     assert [row.task for row in two.rows] == ["b", "d"]
     assert two.hidden == "and 1 queued, 1 succeeded"
     assert shown(*events).hidden is None
+
+
+def test_task_under_the_cursor_is_shown_however_little_it_matters() -> None:
+    plan: dict[TaskId, tuple[TaskId, ...]] = {TaskId(f"t{number}"): () for number in range(9)}
+
+    def rows(cursor: Cursor | None) -> list[str]:
+        found = board("0", RunView(), plan, now_ms=0, most_rows=3, cursor=cursor)
+        assert found.hidden == "and 6 queued"
+        return [row.task for row in found.rows]
+
+    assert rows(None) == ["t0", "t1", "t2"]
+    assert rows(Cursor(TaskId("t7"), has_moved=False)) == ["t0", "t1", "t7"]
+    assert rows(Cursor(TaskId("t4"), has_moved=True)) == ["t3", "t4", "t5"]
+    assert rows(Cursor(TaskId("t0"), has_moved=True)) == ["t0", "t1", "t2"]
+    assert rows(Cursor(TaskId("t8"), has_moved=True)) == ["t6", "t7", "t8"]
 
 
 @pytest.mark.parametrize(
