@@ -18,7 +18,7 @@ from engine.core.limiter import Limiter
 from engine.store import RunFolder
 from engine.system import family
 from engine.system.clock import SystemClock
-from pinata.tools.registry import RESUME, Answer, Tool
+from pinata.tools.registry import RERUN, RESUME, Answer, Tool
 from pinata.work.context import Context
 from pinata.work.history import StoredRun, find_run, outlines, read_run
 from pinata.work.observer import Observer
@@ -38,8 +38,9 @@ _MODULES: Final = {
     "pinata_rollback": "pinata.tools.destination",
     "pinata_agents": "pinata.tools.agents",
     RESUME: "pinata.tools.runs",
+    RERUN: "pinata.tools.rerun",
 }
-TOOL_NAMES: Final = tuple(name for name in _MODULES if name != RESUME)
+TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in (RESUME, RERUN))
 _AGENT_MARK = "PINATA_AGENT"
 
 
@@ -116,6 +117,15 @@ async def resume_run(context: Context, prefix: str) -> Answer:
         PinataError: a live process owns it, or it cannot go on.
     """
     return await _call(context, RESUME, {"run": prefix})
+
+
+async def rerun_run(context: Context, prefix: str) -> Answer:
+    """Start again what was lost of a run and all that depends on it, and return its summary.
+
+    Raises:
+        PinataError: a live process owns it, nothing was lost, or it cannot go on.
+    """
+    return await _call(context, RERUN, {"run": prefix})
 
 
 async def _call(context: Context, name: str, arguments: object) -> Answer:

@@ -114,6 +114,11 @@ def keep_root(seed_index: Path, root: Root) -> None:
     replace_file(_record_beside(seed_index), b"%d\n" % root.inode, fault="root.record")
 
 
+def forget_root(seed_index: Path) -> None:
+    """Forget which folder the worktree of `seed_index` was, now that it is gone; blocks."""
+    _record_beside(seed_index).unlink(missing_ok=True)
+
+
 def find_root(seed_index: Path, path: Path) -> Root | None:
     """Return the folder of the worktree at `path`, None when nothing is there; blocks.
 

@@ -66,6 +66,10 @@ def _add_running(commands: _Commands) -> None:
     resume = _command(commands, "resume", "finish or close a run whose process died")
     _about_run(resume)
 
+    help_ = "start again what was lost when a run's process died, and all that depends on it"
+    rerun = _command(commands, "rerun", help_)
+    _about_run(rerun)
+
     help_ = "have a builder mend its change, and have it reviewed anew"
     repair = _command(commands, "repair", help_)
     _about_run(repair)
@@ -74,7 +78,7 @@ def _add_running(commands: _Commands) -> None:
     said.add_argument("--feedback", metavar="TEXT", help="what to mend")
     said.add_argument("--feedback-file", metavar="FILE", help="a text file that says it")
 
-    for command in (run, resume, repair):
+    for command in (run, resume, rerun, repair):
         command.add_argument("--plain", action="store_true", help="lines also on a terminal")
 
 

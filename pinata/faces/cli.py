@@ -30,6 +30,7 @@ _EXIT_CODES: Sequence[tuple[type[PinataError], int]] = (
 _MODULES: Mapping[str, str] = {
     "run": "pinata.faces.running",
     "resume": "pinata.faces.running",
+    "rerun": "pinata.faces.running",
     "repair": "pinata.faces.running",
     "agents": "pinata.faces.agents",
     "status": "pinata.faces.reading",

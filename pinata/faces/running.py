@@ -46,6 +46,13 @@ async def _resume(given: Namespace, environment: Mapping[str, str]) -> int:
     return _end_run(answer)
 
 
+async def _rerun(given: Namespace, environment: Mapping[str, str]) -> int:
+    display = choose_display(given, environment)
+    context = app.build_context(environment, here(), display)
+    answer = await interruptible(display, partial(app.rerun_run, context, given.run))
+    return _end_run(answer)
+
+
 async def _repair(given: Namespace, environment: Mapping[str, str]) -> int:
     feedback = given.feedback
     if feedback is None:
@@ -82,4 +89,9 @@ def _can_be_applied(answer: Answer) -> bool:
     return answer["status"] == "succeeded" and is_new and bool(changed) and changed <= judged
 
 
-COMMANDS: Mapping[str, Command] = {"run": _run, "resume": _resume, "repair": _repair}
+COMMANDS: Mapping[str, Command] = {
+    "run": _run,
+    "resume": _resume,
+    "rerun": _rerun,
+    "repair": _repair,
+}

@@ -11,8 +11,10 @@ from pinata.work.context import Context
 
 Answer = dict[str, Any]
 R = TypeVar("R", bound=BaseModel)
-# A command that people have and models do not: a session that is back need not ask for its run.
+# Commands that people have and models do not: a session that is back need not ask for its run, and
+# whether what was lost is worth its price a second time is for a person to say.
 RESUME: Final = "resume"
+RERUN: Final = "rerun"
 RUN_PREFIX_RULE: Final = "a run's id or the beginning of one"
 RunPrefix = Annotated[str, Field(min_length=1, description=RUN_PREFIX_RULE)]
 

@@ -1,6 +1,6 @@
 """Carries a run that this process owns to its end, new or taken over from a dead process."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from math import fsum
@@ -16,9 +16,11 @@ from engine.core.events import AttemptSettled, AttemptStarted, Decision
 from engine.core.graph import TaskGraph
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import LOST_REASON, AttemptOutcome
-from engine.core.recovery import Lost, Recovery, recover
+from engine.core.recovery import Lost, Recovery, recover, state_after
 from engine.core.repair import feedbacks, settled_ms
+from engine.core.rerun import fresh_starts
 from engine.core.spec import Kind
+from engine.core.state import RunState
 from engine.core.view import RunView
 from engine.eventlog import open_event_log
 from engine.inbox import Inbox
@@ -27,7 +29,7 @@ from engine.system import strays
 from pinata.work.attempts import Attempts
 from pinata.work.context import Context
 from pinata.work.credible import is_credible
-from pinata.work.history import StoredRun, all_results, newest_results, unannounced
+from pinata.work.history import StoredRun, all_results, newest_results, set_back, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.kept_refs import NamedRefs, named_refs
 from pinata.work.models import ModelSources, choose_models
@@ -39,6 +41,8 @@ from pinata.work.run import Run
 from pinata.work.workshop import Workshop
 from worktrees.discovery import discover
 
+Then = Callable[[RunState], Sequence[Decision]]
+
 
 @dataclass(frozen=True, slots=True)
 class Past:
@@ -47,6 +51,7 @@ class Past:
     Attributes:
         results: the newest of every task that has one.
         feedback: what was asked for in the newest repair of each task that has one.
+        fresh: tasks that begin afresh; see `fresh_starts`.
         settled_ms: for how long it was settled; its deadline is so much later.
         go_on: where it stands.
         view: what has been seen of it.
@@ -55,6 +60,7 @@ class Past:
 
     results: dict[TaskId, SavedResult]
     feedback: dict[TaskId, str]
+    fresh: Mapping[TaskId, int]
     settled_ms: int
     go_on: Continuation
     view: RunView
@@ -79,6 +85,7 @@ async def conduct(run: Run, past: Past | None = None) -> None:
     if past is not None:
         workshop.results |= past.results
         workshop.feedback |= past.feedback
+        workshop.fresh = past.fresh
         deadline_at_ms += past.settled_ms
     inbox, attempts = Inbox(), Attempts(workshop)
     observer = run.context.observer
@@ -161,7 +168,7 @@ async def take_up(
     stored: StoredRun,
     graph: TaskGraph,
     found: Recovery,
-    then: Sequence[Decision] = (),
+    then: Then | None = None,
 ) -> None:
     """Carry a run on from where its log ends, which `found` says.
 
@@ -170,7 +177,8 @@ async def take_up(
         stored: the run, taken over by this process.
         graph: of its tasks.
         found: how it goes on; lost attempts are closed first.
-        then: what is recorded after that, before anything is started.
+        then: gets where the run stands after that, and returns what is recorded next, before
+            anything is started; it may refuse by raising.
 
     Raises:
         PinataError: the run cannot go on here; nothing was recorded.
@@ -183,14 +191,21 @@ async def take_up(
             for each in found.lost
         ]
         found = replace(found, lost=tuple(lost))
-        opening = (*found.events([each.outcome.result_digest for each in lost]), *then)
+        closing = found.events([each.outcome.result_digest for each in lost])
+        opening = closing
+        if then is not None:
+            opening += tuple(then(state_after(graph, (*stored.history, *closing))))
+        refs = await trio.to_thread.run_sync(_refs, run, stored, results)
+        fresh = fresh_starts((*stored.history, *opening))
+        await trio.to_thread.run_sync(set_back, stored.folder, results, fresh)
         past = Past(
             results=results,
             feedback=feedbacks(stored.history),
+            fresh=fresh,
             settled_ms=settled_ms(stored.timed_history, context.clock.now_ms()),
             go_on=Continuation(found.state, opening),
             view=stored.view,
-            refs=await trio.to_thread.run_sync(_refs, run, stored, results),
+            refs=refs,
         )
         await conduct(run, past)
 

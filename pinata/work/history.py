@@ -1,6 +1,6 @@
 """A run as it lies on disk: anyone may read it, at any time, and nothing is written."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,6 +166,26 @@ def newest_results(stored: StoredRun) -> dict[TaskId, SavedResult]:
             if digest is not None and not stored.facts[task].status.is_final:
                 found[task] = read_result(stored.folder, event.attempt, digest)
     return found
+
+
+def set_back(
+    folder: RunFolder, results: dict[TaskId, SavedResult], fresh: Mapping[TaskId, int]
+) -> None:
+    """Have tasks that begin afresh go on from what they go back to; blocks.
+
+    Args:
+        folder: the run's.
+        results: the newest of each task that has one; it is changed.
+        fresh: the tasks, with the attempt whose result they go back to, 0 for none.
+
+    Raises:
+        CorruptionError: such a result is damaged.
+    """
+    for task, number in fresh.items():
+        before = unannounced(folder, AttemptId(task, number)) if number else None
+        results.pop(task, None)
+        if before is not None:
+            results[task] = before
 
 
 def all_results(stored: StoredRun) -> dict[AttemptId, SavedResult]:

@@ -3,10 +3,8 @@
 from engine.core.errors import ConflictError
 from engine.core.graph import TaskGraph
 from engine.core.ids import TaskId
-from engine.core.recovery import Recovery, recover
-from engine.core.reduce import reduce
+from engine.core.recovery import recover, state_after
 from engine.core.repair import RepairRules, refusal, repair_events, settled_ms
-from engine.core.state import RunState
 from pinata.work.conduct import take_up
 from pinata.work.context import Context
 from pinata.work.history import StoredRun
@@ -40,7 +38,8 @@ async def repair(context: Context, stored: StoredRun, name: str, feedback: str) 
         raise UnknownTaskError(name, kinds)
     graph = TaskGraph.build(stored.spec.tasks)
     found = recover(graph, stored.history, reason=f"taken over by {context.holder}")
-    state = _closed(graph, stored, found)
+    closing = found.events([None] * len(found.lost))
+    state = state_after(graph, (*stored.history, *closing))
     limits = stored.spec.config.limits
     reason = refusal(state, RepairRules(kinds, limits.repairs), task, feedback)
     if reason is not None:
@@ -51,12 +50,4 @@ async def repair(context: Context, stored: StoredRun, name: str, feedback: str) 
             f"task {task} cannot be repaired, since the run has used up its {limits.job_ms} ms: "
             "start a new run"
         )
-    await take_up(context, stored, graph, found, repair_events(state, task, feedback))
-
-
-def _closed(graph: TaskGraph, stored: StoredRun, found: Recovery) -> RunState:
-    """Return where the run stands once what its owner left open is closed."""
-    state = RunState(graph)
-    for event in (*stored.history, *found.events([None] * len(found.lost))):
-        reduce(state, event)
-    return state
+    await take_up(context, stored, graph, found, lambda now: repair_events(now, task, feedback))

@@ -40,7 +40,8 @@ async def review(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending
         dependencies=dependencies(workshop, draft),
         target=replace(
             _target(writer, judged, fingerprint, diff),
-            earlier_reviews_void=draft.attempt.number > 1,
+            # Not where an earlier attempt was lost before it could approve anything.
+            earlier_reviews_void=draft.attempt.number > 1 and writer.id in workshop.feedback,
         ),
     )
     rules = SubmissionRules(Kind.REVIEWER, target=writer.id, fingerprint=fingerprint)

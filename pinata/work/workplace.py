@@ -16,7 +16,7 @@ from worktrees.include import copy_included
 from worktrees.lease import create_worktree, remove_worktree
 from worktrees.objects import commit_tree
 from worktrees.reuse import bring_to, reopen_worktree
-from worktrees.root import Root, find_root, keep_root
+from worktrees.root import Root, find_root, forget_root, keep_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ async def open_workplace(workshop: Workshop, draft: Draft) -> Workplace:
     """Return where the attempt of `draft` works.
 
     A repaired writer goes on in the worktree that it left. When that is gone, a new one holds what
-    the attempt before had come to, and a notice says so.
+    the attempt before had come to, and a notice says so. A writer that begins afresh gets a new one
+    anyhow, and whatever its lost attempt left is removed.
 
     Raises:
         PinataError: there is no such place.
@@ -79,8 +80,9 @@ async def _left_worktree(workshop: Workshop, draft: Draft, base: Base) -> Reposi
         return None
     run = workshop.run
     path, seed = run.places.worktree(run.id, draft.task.id), run.folder.index_file(draft.task.id)
+    # Also where it is about to be removed: what somebody put in its place is not ours to remove.
     root = await trio.to_thread.run_sync(find_root, seed, path)
-    if root is None:
+    if root is None or draft.task.id in workshop.fresh:
         return None
     workshop.roots[path] = root
     return await reopen_worktree(run.repository, root, base.commit)
@@ -89,13 +91,17 @@ async def _left_worktree(workshop: Workshop, draft: Draft, base: Base) -> Reposi
 async def _content_before(workshop: Workshop, draft: Draft, base: Base) -> TreeId:
     """Return what a new worktree is to hold: the base, or what was captured of it last."""
     folder, task = workshop.run.folder, draft.task.id
-    for number in range(draft.attempt.number - 1, 0, -1):
+    last = workshop.fresh.get(task, draft.attempt.number - 1)
+    for number in range(last, 0, -1):
         # What it holds is captured and reviewed again, so nobody has to vouch for this result.
         before = await trio.to_thread.run_sync(unannounced, folder, AttemptId(task, number))
         if before is not None and before.artifact is not None:
+            why = f"attempt {draft.attempt.number - 1} was lost"
+            if task not in workshop.fresh:
+                why = f"the worktree of attempt {number} was gone"
             draft.notices.append(
-                f"the worktree of attempt {number} was gone: a new one holds its captured change, "
-                "and nothing that Git ignores"
+                f"{why}: a new worktree holds the captured change of attempt {number}, and nothing "
+                "that Git ignores"
             )
             return TreeId(before.artifact.result_tree)
     return base.tree
@@ -108,8 +114,10 @@ async def _new_worktree(
     path = run.places.worktree(run.id, draft.task.id)
     seed, lock = run.folder.index_file(draft.task.id), run.places.worktree_lock
     if draft.attempt.number > 1:
-        # Git may still know the one that is gone.
+        # Git may still know the one that is gone. Which folder it was is forgotten before there is
+        # another, or a crash in between would make that look like one that somebody put there.
         await remove_worktree(run.repository, path, seed, lock)
+        await in_thread(lambda: forget_root(seed), "cannot forget what the worktree was")
     reason = f"run {run.id} task {draft.task.id}"
     worktree = await create_worktree(run.repository, path, base.commit, seed, lock, reason)
     workshop.roots[path] = root = await trio.to_thread.run_sync(Root.of, path)

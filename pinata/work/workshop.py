@@ -1,7 +1,7 @@
 """What all attempts of a run share while it works."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class Workshop:
         results: the newest of every task that has one, also of one that runs once more; written by
             the executor alone.
         feedback: what was asked for in the newest repair of each task that has one.
+        fresh: tasks that begin afresh, with the attempt whose change they begin with, 0 for none.
         purse: what the run may spend, and has spent, in all its attempts.
         records: the run's own files.
         log: the run's, while it is open.
@@ -56,6 +57,7 @@ class Workshop:
     log: EventLog | None = None
     give_up: Callable[[str], None] = _ignore
     feedback: dict[TaskId, str] = field(default_factory=dict)
+    fresh: Mapping[TaskId, int] = field(default_factory=dict)
     worktrees: dict[TaskId, Repository] = field(default_factory=dict)
     pulled: dict[int, Repository] = field(default_factory=dict)
     roots: dict[Path, Root] = field(default_factory=dict)

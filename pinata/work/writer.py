@@ -46,7 +46,7 @@ async def write(workshop: Workshop, draft: Draft, reporter: Reporter) -> Ending:
         dependencies=dependencies(workshop, draft),
         repair=_repair_note(workshop, draft),
     )
-    if draft.attempt.number > 1:
+    if brief.repair is not None:
         await reporter.record(RepairStarted(draft.attempt))
     values = {"workspace": str(worktree.root)}
     assignment = Assignment(worktree, brief, SubmissionRules(Kind.WRITER), values)
