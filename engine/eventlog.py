@@ -21,10 +21,12 @@ from engine.core.events import (
     AttemptSettled,
     Event,
     MessageEnded,
+    TelemetryReported,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    ToolUpdated,
     Trace,
     TurnStarted,
     UsageReported,
@@ -43,7 +45,16 @@ _log = logging.getLogger(f"pinata.{__name__}")
 _TRACE_DELAY_S = 0.1
 _USAGE_INTERVAL_MS = 1_000
 _READ_BYTES = 1 << 20
-_LEAN_DROPS = (TurnStarted, TextDelta, ThinkingDelta, MessageEnded, ToolStarted, ToolEnded)
+_LEAN_DROPS = (
+    TurnStarted,
+    TextDelta,
+    ThinkingDelta,
+    MessageEnded,
+    ToolStarted,
+    ToolUpdated,
+    ToolEnded,
+    TelemetryReported,
+)
 
 Consumer = Callable[[Logged], None]
 Watcher = Callable[[Trace], None]

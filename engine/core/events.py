@@ -227,6 +227,16 @@ class ToolStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUpdated:
+    """A tool call that goes on wrote something; `text` is the end of all that it wrote so far."""
+
+    attempt: AttemptId
+    call: str
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolEnded:
     """A tool call ended."""
 
@@ -250,6 +260,27 @@ class UsageReported:
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryReported:
+    """What the programs of an attempt use: setup, checks, and the commands of its agent.
+
+    Attributes:
+        cpu_s: seconds of computing, all of the attempt's programs so far.
+        memory_bytes: resident now; what several processes share counts for each of them.
+        peak_memory_bytes: the most of it that was seen so far.
+        processes: alive now.
+        read_bytes, written_bytes: from and to storage so far; None where the kernel does not tell.
+    """
+
+    attempt: AttemptId
+    cpu_s: float
+    memory_bytes: int
+    peak_memory_bytes: int
+    processes: int
+    read_bytes: int | None
+    written_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +313,10 @@ Trace = (
     | ThinkingDelta
     | MessageEnded
     | ToolStarted
+    | ToolUpdated
     | ToolEnded
     | UsageReported
+    | TelemetryReported
     | ModelThrottled
     | ContextCompacted
 )

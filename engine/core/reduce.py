@@ -25,10 +25,12 @@ from engine.core.events import (
     RunStarted,
     SteerDelivered,
     TaskQueued,
+    TelemetryReported,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    ToolUpdated,
     TurnStarted,
     UsageReported,
 )
@@ -68,7 +70,9 @@ def reduce(state: RunState, event: Event) -> bool:
             | ThinkingDelta()
             | MessageEnded()
             | ToolStarted()
+            | ToolUpdated()
             | ToolEnded()
+            | TelemetryReported()
             | ModelThrottled()
             | ContextCompacted()
         ):

@@ -1,7 +1,8 @@
 """What is shown of a run, folded from every event of its log.
 
 The same events give the same view, live or read back; a lean log gives what a full one does,
-because nothing that lasts is taken from an event that a lean log leaves out.
+because nothing that lasts is taken from an event that a lean log leaves out. The one exception,
+`TelemetryReported`, does not happen at all in a run with a lean log.
 """
 
 from collections.abc import Sequence
@@ -31,10 +32,12 @@ from engine.core.events import (
     Sender,
     SteerDelivered,
     TaskQueued,
+    TelemetryReported,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    ToolUpdated,
     Trace,
     TurnStarted,
     UsageReported,
@@ -92,6 +95,17 @@ class SteerView:
     sender: Sender = Sender.PARENT
 
 
+class ResourcesView(NamedTuple):
+    """What the programs of an attempt used, as `TelemetryReported` says."""
+
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    peak_memory_bytes: int = 0
+    processes: int = 0
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+
+
 class TaskView(NamedTuple):
     """What is shown of one task.
 
@@ -103,6 +117,7 @@ class TaskView(NamedTuple):
         settled_attempt: whose saved result counts; 0 when the task settled unstarted.
         attempt_usage: what the newest attempt used so far.
         earlier_usage: what all attempts before it used.
+        resources: what the programs of the newest attempt used; None where nobody measured.
         checks: of the newest attempt, in the order in which they started.
         steers: of all attempts, in the order in which they were delivered.
         activity: what a running agent does at the moment, in a few words; not kept.
@@ -120,6 +135,7 @@ class TaskView(NamedTuple):
     settled_attempt: int | None = None
     attempt_usage: UsageView = UsageView()
     earlier_usage: UsageView = UsageView()
+    resources: ResourcesView | None = None
     checks: tuple[CheckView, ...] = ()
     checkout_changed: bool = False
     steers: tuple[SteerView, ...] = ()
@@ -280,8 +296,8 @@ def _changed(task: TaskView, event: "_Change") -> TaskView:
         case SteerDelivered():
             steer = SteerView(event.text, event.follow_up, event.sender)
             return task._replace(steers=(*task.steers, steer))
-        case UsageReported():
-            return task._replace(attempt_usage=_usage(event))
+        case UsageReported() | TelemetryReported():
+            return _used(task, event)
         case ModelThrottled(wait_s=wait_s):
             return task._replace(activity=f"waits {wait_s:.1f} s for its provider")
         case ToolStarted(tool=tool, summary=summary):
@@ -289,13 +305,15 @@ def _changed(task: TaskView, event: "_Change") -> TaskView:
         case (
             TextDelta()
             | ThinkingDelta()
+            | ToolUpdated()
             | ToolEnded()
             | MessageEnded()
             | TurnStarted()
             | ContextCompacted()
             | RepairStarted()
         ):
-            activity = _ACTIVITIES.get(type(event), "")
+            goes_on = isinstance(event, ToolUpdated)
+            activity = task.activity if goes_on else _ACTIVITIES.get(type(event), "")
             return task if task.activity == activity else task._replace(activity=activity)
         case _:
             assert_never(event)
@@ -309,6 +327,12 @@ def _ended(checks: tuple[CheckView, ...], event: CheckEnded) -> tuple[CheckView,
     return tuple(ended if each.check == event.check else each for each in checks)
 
 
+def _used(task: TaskView, event: UsageReported | TelemetryReported) -> TaskView:
+    if isinstance(event, UsageReported):
+        return task._replace(attempt_usage=_usage(event))
+    return task._replace(resources=_resources(event))
+
+
 def _usage(event: UsageReported) -> UsageView:
     return UsageView(
         event.turns,
@@ -317,6 +341,17 @@ def _usage(event: UsageReported) -> UsageView:
         event.output_tokens,
         event.cost_usd or 0.0,
         event.cost_usd is None,
+    )
+
+
+def _resources(event: TelemetryReported) -> ResourcesView:
+    return ResourcesView(
+        event.cpu_s,
+        event.memory_bytes,
+        event.peak_memory_bytes,
+        event.processes,
+        event.read_bytes,
+        event.written_bytes,
     )
 
 

@@ -20,6 +20,7 @@ from engine.core.events import (
     RunSettled,
     RunStarted,
     SteerDelivered,
+    TelemetryReported,
     ToolStarted,
 )
 from engine.core.ids import TaskId
@@ -28,6 +29,7 @@ from engine.records.event import Logged
 from pinata.faces.text import visible
 
 _MOST_QUOTED = 200
+_MEGABYTE = 1_000_000
 
 
 def log_line(logged: Logged, started_at_ms: int, agents: Mapping[TaskId, str]) -> str | None:
@@ -35,7 +37,10 @@ def log_line(logged: Logged, started_at_ms: int, agents: Mapping[TaskId, str]) -
 
     It begins with the seconds since the run was started, which makes columns of lines.
     """
-    shown = event_line(logged.event, agents)
+    if isinstance(logged.event, TelemetryReported):
+        shown: str | None = _telemetry_line(logged.event)
+    else:
+        shown = event_line(logged.event, agents)
     return None if shown is None else f"{(logged.at_ms - started_at_ms) / 1000:8.2f}  {shown}"
 
 
@@ -98,6 +103,14 @@ def _conversation_line(event: Event) -> str | None:
             return f"{attempt.task}:   conversation of {tokens} tokens compacted"
         case _:
             return None
+
+
+def _telemetry_line(event: TelemetryReported) -> str:
+    """Return a line for a log; where lines are shown as things happen it would come too often."""
+    processes = f"{event.processes} process{'' if event.processes == 1 else 'es'}"
+    now = f"{event.memory_bytes / _MEGABYTE:.1f} MB in {processes}"
+    most = f"{event.peak_memory_bytes / _MEGABYTE:.1f} MB at most"
+    return f"{event.attempt.task}:   {event.cpu_s:.1f} s of CPU, {now}, {most}"
 
 
 def _quoted(text: str) -> str:

@@ -20,10 +20,12 @@ from engine.core.events import (
     RunSettled,
     RunStarted,
     TaskQueued,
+    TelemetryReported,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    ToolUpdated,
     Trace,
     TurnStarted,
     UsageReported,
@@ -52,7 +54,9 @@ TALK: tuple[Trace, ...] = (
     ThinkingDelta(A1, "hm"),
     TextDelta(A1, "so"),
     ToolStarted(A1, "1", "read", "x"),
+    ToolUpdated(A1, "1", "read", "y"),
     ToolEnded(A1, "1", "read", is_error=False),
+    TelemetryReported(A1, 1.5, 2, 3, 4, 5, 6),
     MessageEnded(A1, "stop"),
 )
 
@@ -151,7 +155,7 @@ async def test_numbers_have_no_gap_when_everything_is_kept(path: Path) -> None:
             log.note(event)
         await log.append([RunResumed("x")])
         log.note(TALK[0])
-    assert [logged.seq for logged in replay(path, RUN)] == list(range(9))
+    assert [logged.seq for logged in replay(path, RUN)] == list(range(len(TALK) + 3))
 
 
 async def test_traces_are_written_within_a_quarter_of_a_second(

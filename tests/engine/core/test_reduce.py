@@ -26,10 +26,12 @@ from engine.core.events import (
     RunStarted,
     SteerDelivered,
     TaskQueued,
+    TelemetryReported,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    ToolUpdated,
     TurnStarted,
     UsageReported,
 )
@@ -188,6 +190,11 @@ NO_NEWS: dict[str, tuple[tuple[Event, ...], Event]] = {
     ),
     "a refusal by a provider": ((started(A),), ModelThrottled(AttemptId(A, 1), 1.0)),
     "a compacted conversation": ((started(A),), ContextCompacted(AttemptId(A, 1), 9)),
+    "output of a tool": ((started(A),), ToolUpdated(AttemptId(A, 1), "1", "bash", "1 of 2")),
+    "what programs use": (
+        (started(A),),
+        TelemetryReported(AttemptId(A, 1), 1.0, 1, 1, 1, None, None),
+    ),
     "text": ((started(A),), TextDelta(AttemptId(A, 1), "hm")),
     "the beginning of a turn": ((started(A),), TurnStarted(AttemptId(A, 1), 1)),
 }
@@ -330,6 +337,8 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(MessageEnded, ATTEMPTS, st.just("stop")),
     st.builds(ToolStarted, ATTEMPTS, st.just("1"), st.just("read"), st.just("")),
     st.builds(ToolEnded, ATTEMPTS, st.just("1"), st.just("read"), st.booleans()),
+    st.builds(ToolUpdated, ATTEMPTS, st.just("1"), st.just("bash"), st.just("1 of 2")),
+    st.builds(TelemetryReported, ATTEMPTS, *[st.just(1)] * 4, st.none(), st.none()),
     st.builds(ModelThrottled, ATTEMPTS, st.just(1.0)),
     st.builds(ContextCompacted, ATTEMPTS, st.just(9)),
     st.builds(

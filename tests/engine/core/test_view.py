@@ -24,10 +24,12 @@ from engine.core.events import (
     Sender,
     SteerDelivered,
     TaskQueued,
+    TelemetryReported,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    ToolUpdated,
     Trace,
     TurnStarted,
     UsageReported,
@@ -35,7 +37,7 @@ from engine.core.events import (
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, FailureStage, Status, Stop, StopCause
 from engine.core.repair import settled_ms
-from engine.core.view import CheckView, RunView, SteerView, TaskView, UsageView
+from engine.core.view import CheckView, ResourcesView, RunView, SteerView, TaskView, UsageView
 
 A, B = TaskId("a"), TaskId("b")
 A1, A2 = AttemptId(A, 1), AttemptId(A, 2)
@@ -131,6 +133,24 @@ def test_what_an_agent_does_is_shown_until_it_settles(event: Trace, activity: st
     assert view_of(events).tasks[A].activity == activity
     settled = AttemptSettled(A1, AttemptOutcome(Status.SUCCEEDED))
     assert view_of([*events, settled]).tasks[A].activity == ""
+
+
+def test_output_of_a_tool_leaves_what_its_agent_does_as_it_was() -> None:
+    events = [
+        *OPENING,
+        ToolStarted(A1, "1", "bash", "make"),
+        ToolUpdated(A1, "1", "bash", "cc a.c"),
+    ]
+    assert view_of(events).tasks[A].activity == "bash make"
+
+
+def test_what_programs_used_stays_and_a_second_try_counts_from_nothing() -> None:
+    first = TelemetryReported(A1, 1.5, 20, 30, 2, None, 5)
+    last = TelemetryReported(A1, 2.5, 0, 40, 0, 1, 6)
+    settled = [*OPENING, first, last, AttemptSettled(A1, AttemptOutcome(Status.SUCCEEDED))]
+    assert view_of([*OPENING, first]).tasks[A].resources == ResourcesView(1.5, 20, 30, 2, None, 5)
+    assert view_of(settled).tasks[A].resources == ResourcesView(2.5, 0, 40, 0, 1, 6)
+    assert view_of([*settled, TaskQueued(A), AttemptStarted(A2)]).tasks[A].resources is None
 
 
 def test_a_view_without_the_traces_ends_like_one_with_them() -> None:

@@ -19,8 +19,10 @@ from engine.core.events import (
     RunStarted,
     SteerDelivered,
     TaskQueued,
+    TelemetryReported,
     TextDelta,
     ToolStarted,
+    ToolUpdated,
 )
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
@@ -66,6 +68,8 @@ FAILED = AttemptOutcome(Status.FAILED, "no\nluck")
         (RunSettled(Status.FAILED, "why"), "run failed: why"),
         (TaskQueued(FIX), None),
         (TextDelta(ONE, "hello"), None),
+        (ToolUpdated(ONE, "c", "bash", "1 of 2"), None),
+        (TelemetryReported(ONE, 1.5, 1, 1, 1, None, None), None),
     ],
 )
 def test_event_has_a_line_when_it_is_worth_one(event: Event, line: str | None) -> None:
@@ -77,3 +81,14 @@ def test_lines_of_the_log_begin_with_the_seconds_in_one_column() -> None:
     early = log_line(Logged(0, 1_000, RunStarted(1)), 1_000, AGENTS)
     assert (late, early) == (" 1233.50  run started, 1 task", "    0.00  run started, 1 task")
     assert log_line(Logged(1, 1_000, TaskQueued(FIX)), 1_000, AGENTS) is None
+
+
+def test_a_log_tells_what_the_programs_of_a_task_use() -> None:
+    some = TelemetryReported(ONE, 1.25, 2_000_000, 35_000_000, 1, 0, 0)
+    assert log_line(Logged(1, 1_000, some), 1_000, AGENTS) == (
+        "    0.00  fix:   1.2 s of CPU, 2.0 MB in 1 process, 35.0 MB at most"
+    )
+    none = TelemetryReported(ONE, 1.25, 0, 35_000_000, 0, None, None)
+    assert log_line(Logged(1, 1_000, none), 1_000, AGENTS) == (
+        "    0.00  fix:   1.2 s of CPU, 0.0 MB in 0 processes, 35.0 MB at most"
+    )
