@@ -62,7 +62,7 @@ demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
 
 # The second report fails on any gap in what must be proven line by line.
-test: $(READY)
+test: $(READY) $(PI_READY)
 	@$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(SIDE_BY_SIDE)
 	@$(BIN)/coverage combine --quiet
@@ -72,11 +72,13 @@ test: $(READY)
 smoke: $(READY)
 	$(BIN)/python -m pytest -m smoke tests/pinata tests/test_project.py
 
-lint: $(READY)
+lint: $(READY) $(PI_READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	@rm -rf $(TOOLS)/pi/src && cp -R agents/pi $(TOOLS)/pi/src
+	$(NODE) $(TOOLS)/pi/node_modules/typescript/bin/tsc --project $(TOOLS)/pi/tsconfig.json
 
 format: $(READY)
 	$(BIN)/ruff format .

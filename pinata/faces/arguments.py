@@ -50,6 +50,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_reading(commands)
     _add_applying(commands)
     _command(commands, "doctor", "look whether pinata can work here")
+    install = _command(commands, "install", "have Pi sessions offer pinata's tools")
+    uninstall = _command(commands, "uninstall", "have Pi sessions offer them no longer")
+    for command in (install, uninstall):
+        command.add_argument("where", choices=("pi",), metavar="pi", help="the program that loads them")
 
     help_ = "answer an MCP client on stdin and stdout, and own the runs that it starts"
     mcp = commands.add_parser("mcp", help=help_, description=help_, allow_abbrev=False)

@@ -43,6 +43,8 @@ _MODULES: Mapping[str, str] = {
     "integrate": "pinata.faces.applying",
     "rollback": "pinata.faces.applying",
     "doctor": "pinata.faces.doctor",
+    "install": "pinata.faces.install",
+    "uninstall": "pinata.faces.install",
     "mcp": "pinata.faces.mcp",
 }
 

@@ -1,5 +1,6 @@
 """Looks whether pinata can work where it is asked to."""
 
+import shutil
 import sys
 import tempfile
 from argparse import Namespace
@@ -11,6 +12,7 @@ import trio
 
 from agents.models.catalog import read_catalog
 from agents.models.keys import describe_keys
+from agents.pi_program import PiProgram, find_pi, has_coordinator
 from engine.core.errors import PinataError
 from engine.system import files, locks
 from pinata import app
@@ -45,6 +47,7 @@ async def examine(context: Context) -> dict[str, Any]:
         findings.extend(await _writers(repository))
         findings.extend(await _places(context, repository))
     findings.extend(await trio.to_thread.run_sync(_models, context.environment))
+    findings.append(await _pi(context))
     return {"ok": all(finding["ok"] for finding in findings), "findings": findings}
 
 
@@ -76,6 +79,29 @@ def _models(environment: Mapping[str, str]) -> list[dict[str, Any]]:
     except PinataError as error:
         return [_finding("models", error)]
     return [_finding("models", line) for line in lines or (_NO_KEY,)]
+
+
+async def _pi(context: Context) -> dict[str, Any]:
+    """Tell about Pi; nobody needs one, but one that cannot work is not well."""
+    search = context.environment.get("PATH", "")
+    if await trio.to_thread.run_sync(lambda: shutil.which("pi", path=search)) is None:
+        return _finding("Pi", "there is none; pinata works without")
+    try:
+        pi = await find_pi(context.environment, context.cwd)
+    except PinataError as error:
+        return _finding("Pi", error)
+    return _finding("Pi", await trio.to_thread.run_sync(_about_pi, pi, context))
+
+
+def _about_pi(pi: PiProgram, context: Context) -> str:
+    parts = [f"{pi.version} on Node {pi.node_version}"]
+    loads = context.agent_dir is not None and has_coordinator(context.agent_dir)
+    parts.append("its sessions have the tools" if loads else "`pinata install pi` adds the tools")
+    search = context.environment.get("PATH", "")
+    names = [name for name in ("rg", "fd") if shutil.which(name, path=search) is None]
+    if names:
+        parts.append(f"its grep and find need {' and '.join(names)} on PATH")
+    return "; ".join(parts)
 
 
 def _worktrees(state: Path) -> dict[str, Any]:
