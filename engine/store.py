@@ -118,9 +118,21 @@ class RunFolder:
         return self.path / "distrusted"
 
     @property
+    def retirement_file(self) -> Path:
+        """When and how the run was retired; it is there only then."""
+        return self.path / "retired"
+
+    @property
     def events_file(self) -> Path:
         """The event log."""
         return self.path / "events.jsonl"
+
+    @property
+    def link_file(self) -> Path:
+        """How the run's owner is reached; it is there while somebody owns the run, and after a
+        crash.
+        """
+        return self.path / "link.json"
 
     @property
     def processes_file(self) -> Path:
@@ -269,6 +281,17 @@ def list_runs(common_dir: Path) -> list[RunId]:
         and not path.is_symlink()
         and RunFolder(path).run_file.is_file()
     )
+
+
+def list_folders(common_dir: Path) -> list[RunFolder]:
+    """Return whatever is called like a run, whether or not one is there, in the order of the ids.
+
+    It may be a link, and it may be a folder without `run.json`; see `list_runs`.
+    """
+    parent = runs_dir(common_dir)
+    if not parent.is_dir():
+        return []
+    return [RunFolder(path) for path in sorted(parent.iterdir()) if _RUN_ID.fullmatch(path.name)]
 
 
 def resolve_run(common_dir: Path, prefix: str) -> RunFolder:

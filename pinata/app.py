@@ -3,7 +3,7 @@
 import importlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Any, Final
@@ -18,7 +18,7 @@ from engine.core.limiter import Limiter
 from engine.store import RunFolder
 from engine.system import family
 from engine.system.clock import SystemClock
-from pinata.tools.registry import RERUN, RESUME, Answer, Tool
+from pinata.tools.registry import GC, RERUN, RESUME, Answer, Tool
 from pinata.work.context import Context
 from pinata.work.history import StoredRun, find_run, outlines, read_run
 from pinata.work.observer import Observer
@@ -39,8 +39,9 @@ _MODULES: Final = {
     "pinata_agents": "pinata.tools.agents",
     RESUME: "pinata.tools.runs",
     RERUN: "pinata.tools.rerun",
+    GC: "pinata.tools.gc",
 }
-TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in (RESUME, RERUN))
+TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in (RESUME, RERUN, GC))
 _AGENT_MARK = "PINATA_AGENT"
 
 
@@ -126,6 +127,20 @@ async def rerun_run(context: Context, prefix: str) -> Answer:
         PinataError: a live process owns it, nothing was lost, or it cannot go on.
     """
     return await _call(context, RERUN, {"run": prefix})
+
+
+async def collect_garbage(context: Context, *, confirm: bool, discard: Sequence[str]) -> Answer:
+    """Give up what runs left and nobody needs, or tell what that is.
+
+    Args:
+        context: the caller's.
+        confirm: whether to remove anything.
+        discard: runs whose changes may be lost, by their ids or the beginnings of them.
+
+    Raises:
+        PinataError: `discard` names no run, or the caller stands in no repository.
+    """
+    return await _call(context, GC, {"confirm": confirm, "discard": list(discard)})
 
 
 async def _call(context: Context, name: str, arguments: object) -> Answer:

@@ -51,6 +51,11 @@ def choose_place(folder: Path, root: Path) -> Path:
         return folder
     if root.parent.stat().st_dev != device:
         raise NoPlaceError(root)
+    return hidden_place(folder, root)
+
+
+def hidden_place(folder: Path, root: Path) -> Path:
+    """Return the hidden folder beside the checkout `root` that is for the integration `folder`."""
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     return root.parent / f"{HIDDEN_PREFIX}{digest}"
 

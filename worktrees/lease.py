@@ -29,7 +29,8 @@ from worktrees.registration import (
 )
 from worktrees.status import read_status
 
-_REASON_PREFIX = "pinata "
+# What Git shows of every worktree of ours begins with this.
+REASON_PREFIX = "pinata "
 # Git writes this reason itself until a new worktree is whole.
 _UNFINISHED = "initializing"
 _MOST_WORKERS = 4
@@ -74,7 +75,7 @@ async def create_worktree(
         GitError: Git failed, for example because the disk is full; nothing of it is left.
     """
     intent = _intent(seed_index)
-    locked = _REASON_PREFIX + reason
+    locked = REASON_PREFIX + reason
     for folder in (path.parent, seed_index.parent):
         await in_thread(make_private_dir, folder)
     async with hold(lock, what="worktree creation", holder=f"pinata {os.getpid()}"):
@@ -101,7 +102,7 @@ async def open_worktree(repo: Repository, path: Path) -> Repository:
         ForeignWorktreeError: the engine has none there.
     """
     found = await in_thread(find_registration, repo, path)
-    if found is None or found.reason is None or not found.reason.startswith(_REASON_PREFIX):
+    if found is None or found.reason is None or not found.reason.startswith(REASON_PREFIX):
         raise ForeignWorktreeError(path, "Git knows no worktree of the engine there")
     return Repository(path, found.git_dir, repo.common_dir, repo.env, repo.mark)
 
@@ -170,7 +171,7 @@ def _clear(repo: Repository, path: Path, seed_index: Path, locked: str) -> None:
 def _is_ours(registration: Registration, intent: Path, path: Path) -> bool:
     reason = registration.reason
     return reason is not None and (
-        reason.startswith(_REASON_PREFIX) or (reason == _UNFINISHED and _announced(intent, path))
+        reason.startswith(REASON_PREFIX) or (reason == _UNFINISHED and _announced(intent, path))
     )
 
 

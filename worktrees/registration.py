@@ -6,6 +6,7 @@ Source: gitrepository-layout(5), `worktrees`.
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,21 +44,34 @@ def read_git_file(path: Path) -> Path | None:
 
 def find_registration(repo: Repository, path: Path) -> Registration | None:
     """Return Git's record of the worktree at `path`, whether or not its folder is still there."""
-    records = repo.common_dir / "worktrees"
+    wanted = Path(os.path.realpath(path.parent)) / path.name
+    for place, git_dir in _recorded(repo):
+        if place == wanted:
+            return _registration(git_dir)
+    return None
+
+
+def list_registrations(repo: Repository) -> dict[Path, Registration]:
+    """Return Git's records of all linked worktrees, by their places, as those were recorded."""
+    return {place: _registration(git_dir) for place, git_dir in _recorded(repo)}
+
+
+def _recorded(repo: Repository) -> Iterator[tuple[Path, Path]]:
+    """Yield the place of each linked worktree and its own folder."""
     try:
-        folders = sorted(records.iterdir())
+        folders = sorted((repo.common_dir / "worktrees").iterdir())
     except FileNotFoundError:
-        return None
-    wanted = Path(os.path.realpath(path.parent)) / path.name / ".git"
+        return
     for git_dir in folders:
         content = _read(git_dir / "gitdir")
-        if content is None:
-            continue
-        recorded = os.path.normpath(git_dir / os.fsdecode(content.rstrip(b"\n")))
-        if Path(recorded) == wanted:
-            reason = _read(git_dir / "locked")
-            return Registration(git_dir, None if reason is None else os.fsdecode(reason.strip()))
-    return None
+        if content is not None:
+            recorded = os.path.normpath(git_dir / os.fsdecode(content.rstrip(b"\n")))
+            yield Path(recorded).parent, git_dir
+
+
+def _registration(git_dir: Path) -> Registration:
+    reason = _read(git_dir / "locked")
+    return Registration(git_dir, None if reason is None else os.fsdecode(reason.strip()))
 
 
 def _read(path: Path) -> bytes | None:

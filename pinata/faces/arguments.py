@@ -20,6 +20,29 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
+class _Once(argparse.Action):
+    """A flag that may stand once: twice, something else may have been meant."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002 - argparse names it
+        super().__init__(option_strings, dest, nargs=0, default=False, help=help)
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Set the flag.
+
+        Raises:
+            UsageError: it is set already.
+        """
+        if getattr(namespace, self.dest):
+            raise UsageError(f"{option_string} stands twice: give it once")
+        setattr(namespace, self.dest, True)
+
+
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - argparse has no public name for it
 
 
@@ -49,11 +72,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_running(commands)
     _add_reading(commands)
     _add_applying(commands)
+    _add_collecting(commands)
     _command(commands, "doctor", "look whether pinata can work here")
     install = _command(commands, "install", "have Pi sessions offer pinata's tools")
     uninstall = _command(commands, "uninstall", "have Pi sessions offer them no longer")
     for command in (install, uninstall):
-        command.add_argument("where", choices=("pi",), metavar="pi", help="the program that loads them")
+        command.add_argument(
+            "where", choices=("pi",), metavar="pi", help="the program that loads them"
+        )
 
     help_ = "answer an MCP client on stdin and stdout, and own the runs that it starts"
     mcp = commands.add_parser("mcp", help=help_, description=help_, allow_abbrev=False)
@@ -138,6 +164,19 @@ def _add_applying(commands: _Commands) -> None:
     rollback = _command(commands, "rollback", "take an integration back")
     _about_run(rollback)
     rollback.add_argument("--confirm", action="store_true", help="it is meant")
+
+
+def _add_collecting(commands: _Commands) -> None:
+    help_ = "tell what runs left and nobody needs, and with --confirm remove it"
+    gc = commands.add_parser("gc", help=help_, description=help_, allow_abbrev=False)
+    gc.add_argument("--json", action=_Once, help="print JSON")
+    gc.add_argument("--confirm", action=_Once, help="it is meant")
+    gc.add_argument(
+        "--discard",
+        action="append",
+        metavar="RUN",
+        help="its change is not wanted; may be repeated",
+    )
 
 
 def _about_run(command: argparse.ArgumentParser, *, latest: bool = False) -> None:

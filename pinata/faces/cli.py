@@ -42,6 +42,7 @@ _MODULES: Mapping[str, str] = {
     "verify": "pinata.faces.applying",
     "integrate": "pinata.faces.applying",
     "rollback": "pinata.faces.applying",
+    "gc": "pinata.faces.gc",
     "doctor": "pinata.faces.doctor",
     "install": "pinata.faces.install",
     "uninstall": "pinata.faces.install",

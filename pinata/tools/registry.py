@@ -15,6 +15,7 @@ R = TypeVar("R", bound=BaseModel)
 # whether what was lost is worth its price a second time is for a person to say.
 RESUME: Final = "resume"
 RERUN: Final = "rerun"
+GC: Final = "gc"
 RUN_PREFIX_RULE: Final = "a run's id or the beginning of one"
 RunPrefix = Annotated[str, Field(min_length=1, description=RUN_PREFIX_RULE)]
 

@@ -1,5 +1,6 @@
 """Where evidence is verified: one place per repository, so that what a crash leaves is found."""
 
+import os
 import secrets
 import shutil
 from collections.abc import AsyncIterator
@@ -88,6 +89,24 @@ async def open_bench(context: Context, repository: Repository) -> AsyncIterator[
         finally:
             with trio.CancelScope(shield=True):
                 await _clear(repository, places)
+
+
+def is_left_behind(places: Places) -> bool:
+    """Return whether there is anything of a verification, be it one at work; blocks."""
+    return os.path.lexists(places.verification)
+
+
+async def clear_bench(context: Context, repository: Repository) -> None:
+    """Remove what a verification left whose process was killed.
+
+    Raises:
+        HeldElsewhereError: a verification is at work.
+        ExternalError: the machine failed.
+    """
+    places = Places.of(repository, context.environment)
+    what = "the verification of a commit"
+    async with locks.claim(places.verification_lock, what=what, holder=context.holder):
+        await _clear(repository, places)
 
 
 def _announce(bench: Bench) -> None:

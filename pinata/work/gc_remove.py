@@ -1,0 +1,149 @@
+"""Carries out what was decided about a run: worktrees first, then the mark, then all the rest.
+
+A process that dies in between leaves a run that is whole but for a worktree, which every later
+command can do without, or one that is marked and that the next collection goes on with.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from engine.core.errors import CorruptionError, ExternalError, PinataError
+from engine.core.ids import RunId
+from engine.system import files
+from engine.system.sockets import discard_dead, temporary_folder
+from pinata.work.evidence import record_evidence
+from pinata.work.gc_look import Site
+from pinata.work.gc_plan import Item, Plan, What, WorktreeFacts
+from pinata.work.gc_survey import Seen
+from pinata.work.history import StoredRun
+from pinata.work.retirement import retire
+from worktrees.lease import remove_worktree
+from worktrees.machine import in_thread, passed
+from worktrees.refs import delete_refs
+from worktrees.registration import delete_tree
+
+_RECORD_LIMIT_BYTES = 64 << 10
+
+
+@dataclass(slots=True)
+class Report:
+    """What one pass did, or would do, in the order in which it was found out."""
+
+    removed: list[Item] = field(default_factory=list)
+    retired: list[RunId] = field(default_factory=list)
+    kept: list[Item] = field(default_factory=list)
+    failed: list[Item] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A run whose lock this process holds, and what is to be removed of it.
+
+    Attributes:
+        has_evidence: whether there is an evidence commit of the run.
+        discard: whether somebody named the run as one whose changes are not wanted.
+    """
+
+    site: Site
+    stored: StoredRun
+    seen: Seen
+    plan: Plan
+    has_evidence: bool
+    discard: bool
+
+
+async def carry_out(removal: Removal, report: Report) -> None:
+    """Remove what the plan says; what cannot be removed is reported, and nothing after it is done.
+
+    Worktrees do not depend on each other: one that fails keeps the mark and all the rest back.
+    """
+    run, plan, before = removal.stored.folder.run, removal.plan, len(report.failed)
+    for each in plan.worktrees:
+        item = Item(What.WORKTREE, str(each.path), run)
+        await attempt(report, item, partial(_remove_worktree, removal, each))
+    if len(report.failed) > before:
+        return
+    if plan.retire:
+        await _retire(removal, report)
+    if len(report.failed) == before and plan.refs:
+        await _delete_refs(removal, report)
+    if len(report.failed) > before:
+        return
+    for path in plan.files:
+        work = partial(remove_file, path, removal.site.context.environment)
+        await attempt(report, Item(What.FILE, str(path), run), work)
+
+
+async def attempt(report: Report, item: Item, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work`, which removes `item`, and report how it went."""
+    try:
+        await work()
+    except PinataError as error:
+        report.failed.append(replace(item, reason=str(error)))
+    else:
+        report.removed.append(item)
+
+
+async def _remove_worktree(removal: Removal, worktree: WorktreeFacts) -> None:
+    site, left = removal.site, removal.seen.leases[worktree.name]
+    await in_thread(files.make_private_dir, left.seed_index.parent)
+    await remove_worktree(site.repository, left.path, left.seed_index, site.places.worktree_lock)
+    with suppress(OSError):  # others are in it
+        left.path.parent.rmdir()
+
+
+async def _retire(removal: Removal, report: Report) -> None:
+    """Mark the run, once there is evidence of what its objects, which may go then, amount to."""
+    site, stored, run = removal.site, removal.stored, removal.stored.folder.run
+    item = Item(What.RUN, run, run)
+    if removal.seen.facts.at_stake and not removal.has_evidence:
+        written = await record_evidence(site.context, site.repository, stored)
+        if "evidence" not in written:
+            report.failed.append(replace(item, reason=written["notices"][0]))
+            return
+    now_ms = site.context.clock.now_ms()
+    try:
+        await in_thread(retire, stored.folder, now_ms, discarded=removal.discard)
+    except ExternalError as error:
+        report.failed.append(replace(item, reason=str(error)))
+    else:
+        report.retired.append(run)
+
+
+async def _delete_refs(removal: Removal, report: Report) -> None:
+    run, refs = removal.stored.folder.run, removal.plan.refs
+    try:
+        await delete_refs(removal.site.repository, refs)
+    except PinataError as error:
+        report.failed += [Item(What.REF, ref, run, str(error)) for ref in refs]
+    else:
+        report.removed += [Item(What.REF, ref, run) for ref in refs]
+
+
+async def remove_file(path: Path, environment: Mapping[str, str]) -> None:
+    """Remove a file or a folder, and the socket that it tells of, if it is such a file.
+
+    Raises:
+        ExternalError: the machine refused.
+    """
+    await in_thread(_remove_file, path, environment)
+    passed("gc.removed")
+
+
+def _remove_file(path: Path, environment: Mapping[str, str]) -> None:
+    if path.suffix == ".json":
+        _discard_socket(path, temporary_folder(environment))
+    delete_tree(path)
+
+
+def _discard_socket(record: Path, temporary: Path) -> None:
+    """Remove the socket of a dead process that lies apart from its record."""
+    with suppress(FileNotFoundError, CorruptionError, ValueError):
+        told = json.loads(files.read_regular(record, _RECORD_LIMIT_BYTES))
+        socket = told.get("socket") if isinstance(told, dict) else None
+        if isinstance(socket, str):
+            discard_dead(Path(socket), temporary)

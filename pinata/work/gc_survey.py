@@ -1,0 +1,190 @@
+"""Puts together what a settled run has on disk and in refs, by its own records; blocks."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.core.events import AttemptStarted
+from engine.core.ids import AttemptId, TaskId, TreeId
+from engine.core.spec import Kind
+from engine.store import RunFolder
+from pinata.work.gc_plan import RunFacts, Standing, WorktreeFacts
+from pinata.work.history import StoredRun
+from pinata.work.kept_refs import named_refs
+from pinata.work.places import Places
+from pinata.work.result import Artifact, SavedResult
+from worktrees.apply_leftovers import list_leftovers
+from worktrees.hygiene import Repository
+from worktrees.journal import Journal
+from worktrees.lease import REASON_PREFIX
+from worktrees.refs import evidence_ref, run_prefix
+from worktrees.registration import list_registrations, remaining_of
+from worktrees.untouched import Left
+
+LINK_FILES = ("link.json", "link.sock")
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a survey goes by.
+
+    Attributes:
+        results: of all attempts that have one.
+        refs: all that lie below `refs/pinata/`.
+    """
+
+    repository: Repository
+    places: Places
+    stored: StoredRun
+    journal: Journal | None
+    results: Mapping[AttemptId, SavedResult]
+    refs: Mapping[str, str]
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run's."""
+        return self.stored.folder
+
+    @property
+    def attempts(self) -> list[AttemptId]:
+        """All attempts that were started, in order."""
+        return [e.attempt for e in self.stored.history if isinstance(e, AttemptStarted)]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A run that was looked at.
+
+    Attributes:
+        leases: what each of its worktrees held when it settled, by the name of its folder.
+    """
+
+    facts: RunFacts
+    leases: Mapping[str, Left]
+
+
+def survey(material: Material, facts: RunFacts) -> Seen:
+    """Return what a settled run has, `facts` filled in; where its change went is left open.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    leases = dict(_leases(material))
+    writers = {task.id for task in material.stored.spec.tasks if task.kind is Kind.WRITER}
+    recorded = list_registrations(material.repository)
+    known = set(recorded)
+    worktrees = []
+    for name, left in leases.items():
+        writer = TaskId(name) if name in writers else None
+        if (standing := _standing(left.path, known)) is not None:
+            worktrees.append(WorktreeFacts(name, left.path, writer, standing))
+    reasons = {REASON_PREFIX + left.reason: _real(left.path) for left in leases.values()}
+    elsewhere = [p for p, r in recorded.items() if r.reason in reasons and p != reasons[r.reason]]
+    refs, foreign = _refs(material)
+    facts = replace(
+        facts,
+        at_stake=frozenset(_at_stake(material, writers, worktrees)),
+        worktrees=tuple(worktrees),
+        elsewhere=tuple(elsewhere),
+        strangers=tuple(_strangers(material, leases)),
+        refs=refs,
+        foreign_refs=foreign,
+        indexes=tuple(_present(material.folder.path / "indexes")),
+        waste=tuple(_waste(material)),
+    )
+    return Seen(facts, leases)
+
+
+def _leases(material: Material) -> Iterator[tuple[str, Left]]:
+    stored, places, folder = material.stored, material.places, material.folder
+    run, settled_at_ms = folder.run, stored.view.settled_at_ms
+    assert settled_at_ms is not None
+    # Times of files are finer than those of events.
+    since_ns = (settled_at_ms + 1) * 1_000_000
+    newest = {attempt.task: attempt for attempt in material.attempts}
+    for task in stored.spec.tasks:
+        if task.kind is Kind.WRITER:
+            artifact = _artifact(material, newest.get(task.id))
+            tree = None if artifact is None else TreeId(artifact.result_tree)
+            reason = f"run {run} task {task.id}"
+            seed = folder.index_file(task.id)
+            yield task.id, Left(places.worktree(run, task.id), seed, reason, tree, since_ns)
+    for subject in stored.record.subjects.values():
+        if (pull := subject.pull_request) is not None:
+            path, seed = places.pull_worktree(run, pull.number), folder.pull_index_file(pull.number)
+            reason = f"run {run} pull request {pull.number}"
+            yield path.name, Left(path, seed, reason, subject.head_tree, since_ns)
+
+
+def _artifact(material: Material, attempt: AttemptId | None) -> Artifact | None:
+    result = None if attempt is None else material.results.get(attempt)
+    return None if result is None else result.artifact
+
+
+def _standing(path: Path, known: set[Path]) -> Standing | None:
+    if os.path.lexists(path):
+        return Standing.PRESENT
+    if os.path.lexists(remaining_of(path)):
+        return Standing.ASIDE
+    return Standing.MISSING if _real(path) in known else None
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path.parent)) / path.name
+
+
+def _at_stake(
+    material: Material, writers: set[TaskId], worktrees: list[WorktreeFacts]
+) -> Iterator[TaskId]:
+    """Yield the writers that changed something, or whose worktree was never captured."""
+    present = {each.writer for each in worktrees if each.standing is Standing.PRESENT}
+    newest = {attempt.task: attempt for attempt in material.attempts}
+    for attempt in material.attempts:
+        artifact = _artifact(material, attempt)
+        if attempt.task in writers and artifact is not None and artifact.changes:
+            yield attempt.task
+    for task in writers & present:
+        if _artifact(material, newest.get(task)) is None:
+            yield task
+
+
+def _strangers(material: Material, leases: Mapping[str, Left]) -> Iterator[Path]:
+    place = material.places.worktree(material.folder.run, TaskId("any")).parent
+    if place.is_symlink() or not place.is_dir():
+        return
+    own = {path for left in leases.values() for path in (left.path, remaining_of(left.path))}
+    yield from sorted(set(place.iterdir()) - own)
+
+
+def _refs(material: Material) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the refs that the run's records name, but for its evidence, and those they do not."""
+    run = material.folder.run
+    record, spec = material.stored.record, material.stored.spec
+    named = named_refs(record, spec, material.attempts, material.results)
+    own: dict[str, str] = {}
+    foreign: list[str] = []
+    for ref, held in material.refs.items():
+        if not ref.startswith(run_prefix(run)) or ref == evidence_ref(run):
+            continue
+        if ref in named and named[ref] in (None, held):
+            own[ref] = held
+        else:
+            foreign.append(ref)
+    return own, tuple(foreign)
+
+
+def _waste(material: Material) -> Iterator[Path]:
+    """Yield what is left of calls that are over, whatever becomes of the run."""
+    folder = material.folder
+    if folder.scratch.is_dir() and not folder.scratch.is_symlink():
+        yield from sorted(folder.scratch.iterdir())
+    root = Path(material.stored.record.root)
+    yield from list_leftovers(folder.integration, root, material.journal)
+    for name in LINK_FILES:
+        yield from _present(folder.path / name)
+
+
+def _present(path: Path) -> Iterator[Path]:
+    if os.path.lexists(path):
+        yield path

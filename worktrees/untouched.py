@@ -1,0 +1,153 @@
+"""Whether somebody put anything of theirs into a worktree that no agent works in any more.
+
+What Git sees there is held against what was captured. Of all else, such as what builds and
+installations leave behind, the system knows when it last changed, and no program can set that time
+back: what has not changed since the run settled was left by the run itself.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.changes import quote_path
+from engine.core.ids import TreeId
+from engine.core.quote import name_list
+from worktrees.contents import content_tree, private_index
+from worktrees.hygiene import Repository, git
+from worktrees.include import read_included
+from worktrees.lease import REASON_PREFIX
+from worktrees.machine import in_thread
+from worktrees.registration import Registration, find_registration
+from worktrees.root import ReplacedWorktreeError, find_root
+from worktrees.unseen import git_names, inhabited_submodules
+
+# As a capture does: size and modification time alone can be forged.
+_ALL_STAT_DATA = ("core.trustctime=true", "core.checkStat=default")
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A worktree as the engine left it.
+
+    Attributes:
+        path: where it was made.
+        seed_index: the engine's own index of it; it need not be there any more.
+        reason: what `create_worktree` was told.
+        tree: what was captured there last, None when nothing was.
+        since_ns: when the engine was done with it, in nanoseconds since the epoch.
+    """
+
+    path: Path
+    seed_index: Path
+    reason: str
+    tree: TreeId | None
+    since_ns: int
+
+
+async def find_touch(repo: Repository, left: Left, scratch: Path) -> str | None:
+    """Return what in a worktree is not the engine's own, as a sentence; None when nothing is.
+
+    Nothing is written, neither there nor into the repository. A worktree whose folder is gone holds
+    nothing of anybody's.
+
+    Args:
+        repo: any working tree of the repository.
+        left: what is asked about.
+        scratch: an existing folder that belongs to the engine.
+
+    Raises:
+        CorruptionError: what the engine remembers of the worktree is damaged.
+        ExternalError: Git failed there, or the machine did.
+    """
+    found = await in_thread(_own_registration, repo, left)
+    if found is None or isinstance(found, str):
+        return found
+    objects = scratch / "objects"
+    await in_thread(lambda: objects.mkdir(exist_ok=True))
+    there = Repository(left.path, found.git_dir, repo.common_dir, repo.env, repo.mark, objects)
+    if await in_thread(_has_moved, there, left.since_ns):
+        return "its HEAD was moved since the run settled"
+    if left.tree is None:
+        return _newer_sentence(await in_thread(_newer, left.path, [b""], left.since_ns))
+    return await _compare(there, left, left.tree, scratch)
+
+
+def _own_registration(repo: Repository, left: Left) -> Registration | str | None:
+    """Return Git's record of the worktree, why it is not ours, or None when nothing is there."""
+    if not os.path.lexists(left.path):
+        return None
+    if left.path.parent.is_symlink():
+        return f"{left.path.parent} is a link"
+    try:
+        find_root(left.seed_index, left.path)
+    except ReplacedWorktreeError:
+        return "it is not the folder that was made there"
+    found = find_registration(repo, left.path)
+    if found is None:
+        return "Git knows no worktree there, so it cannot be compared with what was captured"
+    if found.reason != REASON_PREFIX + left.reason:
+        return f"Git has it locked as {found.reason!r}, which is not how it was made"
+    return found
+
+
+def _has_moved(worktree: Repository, since_ns: int) -> bool:
+    try:
+        return os.lstat(worktree.git_dir / "HEAD").st_ctime_ns > since_ns
+    except FileNotFoundError:
+        return True
+
+
+async def _compare(worktree: Repository, left: Left, captured: TreeId, scratch: Path) -> str | None:
+    async with private_index(scratch, left.seed_index) as index:
+        if not await in_thread(index.exists):
+            await git(worktree, "read-tree", captured, index=index)
+        inhabited = await inhabited_submodules(worktree, index)
+        content = await content_tree(
+            worktree, index, refuse_unmerged=False, settings=_ALL_STAT_DATA, ignored=True
+        )
+    copies = set(await in_thread(read_included, left.seed_index))
+    differing = await _differing(worktree, captured, content.tree)
+    if changed := sorted(differing - copies):
+        return f"{_names(changed)} differs from what was captured"
+    unseen = (*content.ignored, *content.nested, *inhabited)
+    hidden = await in_thread(git_names, worktree.root, unseen)
+    asked = (*unseen, *hidden, *(differing & copies))
+    return _newer_sentence(await in_thread(_newer, left.path, asked, left.since_ns))
+
+
+async def _differing(worktree: Repository, before: TreeId, after: TreeId) -> set[bytes]:
+    if before == after:
+        return set()
+    # Only the program finds what was stored apart from the repository.
+    options = ("-r", "-z", "--name-only", "--no-renames")
+    return set((await git(worktree, "diff-tree", *options, before, after)).split(b"\0")[:-1])
+
+
+def _newer_sentence(paths: Sequence[bytes]) -> str | None:
+    return f"{_names(paths)} came or changed since the run settled" if paths else None
+
+
+def _names(paths: Sequence[bytes]) -> str:
+    return name_list([quote_path(path or b".") for path in paths])
+
+
+def _newer(root: Path, paths: Iterable[bytes], since_ns: int) -> list[bytes]:
+    """Return which of `paths`, and of what lies below them, changed after `since_ns`, sorted."""
+    found: set[bytes] = set()
+    waiting = [path.rstrip(b"/") for path in paths]
+    while waiting:
+        path = waiting.pop()
+        place = os.path.join(os.fsencode(root), path)  # noqa: PTH118 - a path of bytes
+        try:
+            known = os.lstat(place)
+            names = os.listdir(place) if stat.S_ISDIR(known.st_mode) else []
+        except FileNotFoundError:
+            continue
+        # A package manager may link the same file into another place, which moves this time.
+        is_shared = stat.S_ISREG(known.st_mode) and known.st_nlink > 1
+        if (known.st_mtime_ns if is_shared else known.st_ctime_ns) > since_ns:
+            found.add(path)
+        waiting += [path + b"/" + name if path else name for name in names]
+    return sorted(found)
