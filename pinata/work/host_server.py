@@ -1,0 +1,288 @@
+"""Serves a session: greets its clients, takes their frames, and leaves when it is time to."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, assert_never
+
+import trio
+
+from engine.core.errors import ConflictError, PinataError, UsageError
+from engine.core.ids import RunId
+from engine.records.host import (
+    AckFrame,
+    CallFrame,
+    CancelFrame,
+    GoodbyeFrame,
+    HelloFrame,
+    call_error,
+    decode_client_frame,
+    displaced,
+    refused,
+    welcome,
+)
+from engine.system.nursery import open_flat_nursery
+from pinata.work.frames import FrameError, FrameReader
+from pinata.work.host_calls import Calls, Perform
+from pinata.work.host_delivery import Dispatch, Owed
+from pinata.work.host_greeting import HELLO_LIMIT_BYTES, Door
+from pinata.work.host_life import (
+    Act,
+    Attached,
+    CancelWork,
+    Displace,
+    Event,
+    Goodbye,
+    Leave,
+    Left,
+    Looked,
+    Phase,
+    Stopped,
+    advance,
+    begin,
+)
+from pinata.work.host_seat import Seat
+
+FRAME_LIMIT_BYTES: Final = 16 << 20
+# A client that attaches hears at once what the homecoming found, unless that takes long.
+HOMECOMING_WAIT_S: Final = 5.0
+_LAST_WORDS_S = 1.0
+_log = logging.getLogger(f"pinata.{__name__}")
+
+ComeHome = Callable[[], Awaitable[Sequence[str]]]
+
+
+class Runs(Protocol):
+    """The runs of the host's process."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether none is under way."""
+        ...
+
+    async def wait_idle(self) -> None:
+        """Return when none is under way."""
+        ...
+
+    def cancel_mortal(self, reason: str) -> None:
+        """Ask those to end that do not survive their session."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a server serves, and with what.
+
+    Attributes:
+        session: the key of its session.
+        token: what a client must show.
+        version: of this program.
+        tools: described, as clients are told of them.
+        perform: carries out calls.
+        owed: what the session has still to be told.
+    """
+
+    session: str
+    token: str
+    version: str
+    tools: Sequence[Mapping[str, Any]]
+    perform: Perform
+    owed: Owed
+
+
+class HostServer:
+    """A host as its clients see it."""
+
+    def __init__(self, terms: Terms, runs: Runs, nursery: trio.Nursery) -> None:
+        """Begin without a client; `open_server` says what the arguments are."""
+        self._terms = terms
+        self._runs = runs
+        self._nursery = nursery
+        self._door = Door(terms.session, terms.token)
+        self._dispatch = Dispatch(terms.owed, self._awaited_by)
+        self._calls = Calls(terms.perform, self._dispatch.key_of, self._dispatch.look)
+        self._life = begin(trio.current_time())
+        self._changed = trio.Event()
+        self._has_left = trio.Event()
+        self._is_home = trio.Event()
+        self._notices: Sequence[str] = ()
+        self._seats: dict[int, Seat] = {}
+        self._clients = 0
+
+    async def watch(self, come_home: ComeHome) -> None:
+        """Come home, tell what is to be told, and notice when time is up; never returns."""
+        async with open_flat_nursery() as nursery:
+            nursery.start_soon(self._come_home, come_home)
+            nursery.start_soon(self._dispatch.run)
+            await self._watch_time()
+
+    async def wait_left(self) -> None:
+        """Return once nothing is left to do, or the host was stopped."""
+        await self._has_left.wait()
+
+    def stop(self) -> None:
+        """End the host, whoever is attached."""
+        self._step(Stopped())
+
+    def look(self) -> None:
+        """Look for what is to be told: a run of the session has ended."""
+        self._dispatch.look()
+
+    async def say_goodbye(self) -> None:
+        """Tell whoever is attached that the host ends."""
+        with trio.move_on_after(_LAST_WORDS_S):
+            for seat in list(self._seats.values()):
+                await seat.dismiss(refused("the host of this session was ended"))
+
+    async def converse(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection to its end; nothing that it sends or leaves undone raises."""
+        async with stream:
+            reader = FrameReader(stream, HELLO_LIMIT_BYTES)
+            hello = await self._door.greet(reader, stream)
+            if hello is None:
+                return
+            if hello.role == "nudge":
+                self._dispatch.look()
+                return
+            reader.limit_bytes = FRAME_LIMIT_BYTES
+            await self._attend(reader, stream, hello)
+
+    async def _attend(
+        self, reader: FrameReader, stream: trio.abc.Stream, hello: HelloFrame
+    ) -> None:
+        """Have a client attached until it leaves, or is displaced."""
+        self._clients += 1
+        seat = Seat(self._clients, Path(hello.cwd), trust=hello.trust)
+        self._seats[seat.number] = seat
+        goodbye = None
+        async with open_flat_nursery() as nursery:
+            nursery.start_soon(seat.write, stream)
+            try:
+                with seat.reading:
+                    goodbye = await self._serve(seat, reader)
+            finally:
+                del self._seats[seat.number]
+                self._step(Left(seat.number, goodbye))
+                seat.close()
+
+    async def _serve(self, seat: Seat, reader: FrameReader) -> Goodbye | None:
+        """Welcome a client and take its frames; return what it says when it goes."""
+        self._step(Attached(seat.number))
+        if self._life.client != seat.number:
+            return None  # the host is gone already, and the client looks for the next one
+        with trio.move_on_after(HOMECOMING_WAIT_S):
+            await self._is_home.wait()
+        terms = self._terms
+        await seat.send(welcome(terms.version, list(terms.tools), list(self._notices)))
+        if self._life.client == seat.number:
+            self._dispatch.attach(seat)
+        try:
+            while (frame := await reader.receive()) is not None:
+                if (goodbye := await self._take(seat, frame)) is not None:
+                    return goodbye
+        except (FrameError, UsageError) as error:
+            await seat.send(refused(str(error)))
+        return None
+
+    async def _take(self, seat: Seat, received: Mapping[str, Any]) -> Goodbye | None:
+        """Do what a frame asks for.
+
+        Raises:
+            UsageError: it is none that a client sends.
+        """
+        match decode_client_frame(received):
+            case CallFrame() as frame:
+                try:
+                    self._calls.begin(self._nursery, seat, frame)
+                except ConflictError as error:
+                    await seat.send(call_error(frame.id, str(error)))
+            case CancelFrame(id=id_):
+                self._calls.cancel(seat, id_)
+            case AckFrame(delivery=key):
+                await self._dispatch.confirm(seat, key)
+            case GoodbyeFrame(reason=reason):
+                return Goodbye(reason)
+            case other:
+                assert_never(other)
+        return None
+
+    async def _come_home(self, come_home: ComeHome) -> None:
+        try:
+            self._notices = await come_home()
+        except PinataError as error:
+            _log.warning("the runs of the session could not be looked after: %s", error)
+            self._notices = (f"runs of this session could not be looked after: {error}",)
+        finally:
+            self._is_home.set()
+        self._dispatch.look()
+
+    async def _watch_time(self) -> None:
+        while True:
+            changed, until_s = self._changed, self._life.away_until_s
+            with trio.CancelScope(deadline=float("inf") if until_s is None else until_s):
+                await changed.wait()
+                continue
+            self._step(Looked())
+
+    def _step(self, event: Event) -> None:
+        was = self._life
+        self._life, acts = advance(was, event, trio.current_time(), busy=self._is_busy)
+        if self._life != was:
+            _log.info("%s -> %s", was.phase.value, self._life.phase.value)
+            self._dispatch.attach(None)
+            self._changed.set()
+            self._changed = trio.Event()
+        for act in acts:
+            self._do(act)
+
+    def _do(self, act: Act) -> None:
+        match act:
+            case Displace(client):
+                last = displaced("another client of this session has attached")
+                self._nursery.start_soon(self._seats[client].dismiss, last)
+            case CancelWork(reason):
+                self._calls.cancel_all(reason)
+                self._runs.cancel_mortal(reason)
+                self._nursery.start_soon(self._leave_when_idle, reason)
+            case Leave():
+                self._has_left.set()
+            case _:
+                assert_never(act)
+
+    @property
+    def _is_busy(self) -> bool:
+        return not (self._runs.is_idle and self._calls.is_idle and self._is_home.is_set())
+
+    def _awaited_by(self, seat: Seat) -> Collection[RunId]:
+        return self._calls.awaited_by(seat)
+
+    async def _leave_when_idle(self, reason: str) -> None:
+        await self._is_home.wait()
+        if self._life.phase is Phase.LEAVING:
+            # The homecoming may have begun some more.
+            self._runs.cancel_mortal(reason)
+        while self._life.phase is Phase.LEAVING:
+            await self._runs.wait_idle()
+            await self._calls.wait_idle()
+            self._step(Looked())
+
+
+@asynccontextmanager
+async def open_server(terms: Terms, runs: Runs, come_home: ComeHome) -> AsyncIterator[HostServer]:
+    """Have a server inside the block, ready for connections; on leaving it, all calls are ended.
+
+    Args:
+        terms: what it serves.
+        runs: of this process; they outlive the calls for them.
+        come_home: looks after the session's runs that nobody owns; returns what to tell of them.
+    """
+    async with open_flat_nursery() as nursery:
+        server = HostServer(terms, runs, nursery)
+        nursery.start_soon(server.watch, come_home)
+        try:
+            yield server
+        finally:
+            await server.say_goodbye()
+            nursery.cancel_scope.cancel()
