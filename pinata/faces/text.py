@@ -296,6 +296,7 @@ def rollback_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}"
     for entry in answer["files"]:
         yield f"  {entry['outcome']} {visible(entry['path'])}"
+    yield from notice_lines(answer)
 
 
 def doctor_lines(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from engine.core.outcome import LOST_REASON, AttemptOutcome
 from engine.core.recovery import Lost, Recovery, recover, state_after
 from engine.core.repair import feedbacks, settled_ms
 from engine.core.rerun import fresh_starts
-from engine.core.spec import Kind
+from engine.core.spec import Kind, Mode
 from engine.core.state import RunState
 from engine.core.view import RunView
 from engine.eventlog import open_event_log
@@ -32,12 +32,15 @@ from pinata.work.credible import is_credible
 from pinata.work.history import StoredRun, all_results, newest_results, set_back, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.kept_refs import NamedRefs, named_refs
+from pinata.work.linked_run import LinkedRun
 from pinata.work.models import ModelSources, choose_models
-from pinata.work.observer import OpenedRun
+from pinata.work.observer import OpenedRun, Silence
 from pinata.work.own_records import OwnRecords
 from pinata.work.places import Places
 from pinata.work.result import SavedResult, Usage, encode_result
+from pinata.work.retirement import refuse_retired, where_changes_are
 from pinata.work.run import Run
+from pinata.work.telemetry import open_telemetry
 from pinata.work.workshop import Workshop
 from worktrees.discovery import discover
 
@@ -92,39 +95,46 @@ async def conduct(run: Run, past: Past | None = None) -> None:
     agents = {task.id: task.agent for task in run.spec.tasks}
     # Nothing is waited for since the record of a new run became durable: from there on, whoever
     # cancels the run has a handle that closes it in order.
-    observer.run_opened(
-        OpenedRun(
-            id=run.id,
-            folder=run.folder.path,
-            started_at_ms=run.record.started_at_ms,
-            agents=agents,
-            after={task.id: task.after for task in run.spec.tasks},
-            view=RunView() if past is None else past.view,
-            cancel=inbox.request_cancel,
-            record_cancel=inbox.record_cancel,
-            steer=attempts.steer,
-            notices=run.record.notices,
-        )
+    opened = OpenedRun(
+        id=run.id,
+        folder=run.folder.path,
+        started_at_ms=run.record.started_at_ms,
+        agents=agents,
+        after={task.id: task.after for task in run.spec.tasks},
+        view=RunView() if past is None else past.view,
+        cancel=inbox.request_cancel,
+        record_cancel=inbox.record_cancel,
+        steer=attempts.steer,
+        notices=run.record.notices,
     )
+    observer.run_opened(opened)
+    mode = run.spec.config.mode
     try:
         await keeper.adopt(named_refs(run.record, run.spec) if past is None else past.refs)
         await records.adopt()
         workshop.give_up = inbox.request_cancel
-        async with open_event_log(
-            run.folder.events_file, run=run.id, clock=run.context.clock, mode=run.spec.config.mode
-        ) as log:
-            log.subscribe(observer.happened)
+        async with (
+            _reachable(run, opened) as link,
+            open_event_log(
+                run.folder.events_file, run=run.id, clock=run.context.clock, mode=mode
+            ) as log,
+        ):
+            for observed in (observer, link):
+                log.subscribe(observed.happened)
+                log.watch(observed.noted)
             log.subscribe(workshop.happened)
             workshop.log = log
-            log.watch(observer.noted)
             terms = Terms(
                 graph=run.graph,
                 providers={task: model.choice.provider for task, model in run.models.items()},
                 limits=run.spec.config.limits,
                 deadline_at_ms=deadline_at_ms,
             )
-            means = Means(attempts, log, run.context.limiter, run.context.clock)
-            await run_graph(terms, means, inbox, go_on=go_on)
+            async with open_telemetry(
+                attempts, mode=run.spec.config.mode, token=run.record.mark, note=log.note
+            ) as executor:
+                means = Means(executor, log, run.context.limiter, run.context.clock)
+                await run_graph(terms, means, inbox, go_on=go_on)
     finally:
         inbox.close()
         with trio.CancelScope(shield=True):
@@ -133,6 +143,20 @@ async def conduct(run: Run, past: Past | None = None) -> None:
                 await strays.end_unclaimed()
             finally:
                 await records.condemn(workshop.log)
+
+
+@asynccontextmanager
+async def _reachable(run: Run, opened: OpenedRun) -> AsyncIterator[LinkedRun | Silence]:
+    """Let other processes reach the run inside the block, where this one serves any."""
+    context = run.context
+    if context.links is None:
+        yield Silence()
+        return
+    is_lean = run.spec.config.mode is Mode.LEAN
+    async with context.links.reachable(
+        opened, context.environment, context.clock, is_lean=is_lean
+    ) as link:
+        yield link
 
 
 def _spent_before(go_on: Continuation | None) -> float:
@@ -183,6 +207,8 @@ async def take_up(
     Raises:
         PinataError: the run cannot go on here; nothing was recorded.
     """
+    changes = where_changes_are(stored.folder)
+    await refuse_retired(stored.folder, f"start a new run ({changes})")
     async with _reopened(context, stored, graph) as run:
         results = await trio.to_thread.run_sync(newest_results, stored)
         kinds = {run.spec.task(each.attempt.task).kind for each in found.lost}

@@ -32,6 +32,7 @@ from pinata.work.evidence_record import (
 from pinata.work.history import StoredRun
 from pinata.work.receipt import Receipt, ReceiptFolder
 from pinata.work.result import Artifact, changes_of, changes_of_stored
+from pinata.work.retirement import is_retired
 from worktrees.compose import compose
 from worktrees.evidence import EvidenceTree, keep_evidence
 from worktrees.hygiene import Repository
@@ -51,6 +52,9 @@ async def record_evidence(
     """
     if stored.record.base_commit is None or not ordered_writers(stored.spec):
         return {}
+    if await in_thread(is_retired, stored.folder):
+        told = "no evidence was written: the run is retired, and what it is made of may be gone"
+        return {"notices": [told]}
     try:
         commit = await _record(context, repository, stored)
     except PinataError as error:

@@ -31,6 +31,7 @@ from pinata.work.context import Context
 from pinata.work.history import HANDOFF_MANIFEST, StoredRun
 from pinata.work.receipt import proof_answer
 from pinata.work.result import Artifact
+from pinata.work.retirement import refuse_retired, where_changes_are
 from pinata.work.review import reviewers_of, standings
 from worktrees.hygiene import Repository
 from worktrees.patch import PatchFile, write_patch
@@ -60,8 +61,12 @@ async def hand_off(context: Context, repository: Repository, stored: StoredRun) 
 
     Raises:
         NotApprovedError: a task did not succeed, or a review is missing or stale.
+        RetiredRunError: the objects of its changes were given up.
         CorruptionError: the evidence, or what was handed off before, does not agree with itself.
     """
+    folder = stored.folder
+    handed = f"what was handed over before lies in {folder.handoffs}, {where_changes_are(folder)}"
+    await refuse_retired(folder, handed)
     found = await reviewed(repository, stored)
     place = _Place(stored.folder.handoffs / found.evidence_digest)
     if not await trio.to_thread.run_sync(place.manifest.is_file):

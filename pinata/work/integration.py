@@ -18,6 +18,7 @@ from pinata.work.receipt import (
     answer,
     proof_answer,
 )
+from pinata.work.retirement import is_retired, refuse_retired, where_changes_are
 from pinata.work.verification import VerificationSpec, verify
 from worktrees import apply
 from worktrees.emptied import remove_emptied_folders
@@ -39,6 +40,8 @@ async def integrate(context: Context, folder: RunFolder, root: Path) -> dict[str
         ConflictError: it may not go in, or does not fit; nothing was written.
     """
     async with open_destination(context, folder, root) as destination:
+        changes = where_changes_are(folder)
+        await refuse_retired(folder, f"apply it by hand ({changes}), or start a new run")
         spec = destination.stored.spec
         ready = await approved(destination.repository, destination.stored)
         journal = await _apply(destination, ready)
@@ -127,10 +130,14 @@ async def roll_back(context: Context, folder: RunFolder, root: Path) -> dict[str
         runs = await trio.to_thread.run_sync(list_runs, common)
         others = [RunFolder(runs_dir(common) / run).integration for run in runs]
         await remove_emptied_folders(journal, applied_ns, others)
-    return {
+    out: dict[str, Any] = {
         "run": folder.run,
         "status": JournalState.ROLLED_BACK.value,
         "files": [
             {"path": quote_path(each.path), "outcome": each.outcome.value} for each in answers
         ],
     }
+    if await trio.to_thread.run_sync(is_retired, folder):
+        changes = where_changes_are(folder)
+        out["notices"] = [f"the run is retired and cannot be integrated again: {changes}"]
+    return out

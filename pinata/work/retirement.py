@@ -1,10 +1,12 @@
 """Retired runs: their worktrees and keep-refs are given up, and what they reported stays.
 
 What of a run must still be there to go on with it may be gone then, or go at any time, so whoever
-needs it asks here first. Every function blocks.
+needs it asks here first.
 """
 
 import os
+
+import trio
 
 from engine.core.errors import ConflictError
 from engine.core.ids import RunId
@@ -26,12 +28,12 @@ class RetiredRunError(ConflictError):
 
 
 def is_retired(folder: RunFolder) -> bool:
-    """Return whether a run is retired, or was about to be when somebody died."""
+    """Return whether a run is retired, also if that was cut short after the mark; blocks."""
     return os.path.lexists(folder.retirement_file)
 
 
 def retire(folder: RunFolder, at_ms: int, *, discarded: bool) -> None:
-    """Mark a run as retired, durably; afterwards what it needs to go on may be removed.
+    """Mark a run as retired, durably; what it needs to go on may be removed then. Blocks.
 
     Args:
         folder: of a run whose lock this process holds.
@@ -45,7 +47,7 @@ def retire(folder: RunFolder, at_ms: int, *, discarded: bool) -> None:
     files.replace_file(folder.retirement_file, encode_retirement(mark), fault="run.retired")
 
 
-def refuse_retired(folder: RunFolder, remedy: str) -> None:
+async def refuse_retired(folder: RunFolder, remedy: str) -> None:
     """Refuse what a retired run can no longer do.
 
     Args:
@@ -55,7 +57,7 @@ def refuse_retired(folder: RunFolder, remedy: str) -> None:
     Raises:
         RetiredRunError: the run is retired.
     """
-    if is_retired(folder):
+    if await trio.to_thread.run_sync(is_retired, folder):
         raise RetiredRunError(folder.run, remedy)
 
 

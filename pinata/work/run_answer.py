@@ -12,6 +12,7 @@ from pinata.work.history import integration_state, list_handoffs
 from pinata.work.owned_run import Answer
 from pinata.work.places import Places
 from pinata.work.receipt import ReceiptFolder, answer as receipt_answer
+from pinata.work.retirement import is_retired, where_changes_are
 from pinata.work.review import evidence_digest, missing_approval
 from pinata.work.shown import ShownRun
 from pinata.work.summary import PAGE_TASKS, page, status_counts, totals
@@ -86,6 +87,9 @@ def _summary(
         notices.append("no live process owns this run: `pinata resume` finishes or closes it")
         if context.runtime is not None and (why := context.runtime.failure(shown.folder.run)):
             notices.append(f"it broke off in this session: {why}")
+    if is_retired(shown.folder):
+        changes = where_changes_are(shown.folder) if shown.spec.has_writers else "its logs stay"
+        notices.append(f"the run is retired, so it cannot go on or be integrated: {changes}")
     if notices:
         out["notices"] = notices
     return out
