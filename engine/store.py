@@ -129,9 +129,7 @@ class RunFolder:
 
     @property
     def link_file(self) -> Path:
-        """How the run's owner is reached; it is there while somebody owns the run, and after a
-        crash.
-        """
+        """How the run's owner is reached; a crash of the owner leaves it behind."""
         return self.path / "link.json"
 
     @property

@@ -4,6 +4,8 @@ import importlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Any, Final
@@ -11,18 +13,20 @@ from typing import Any, Final
 import trio
 
 from agents.traffic import Traffic
-from agents.transcript import SaidMessage, read_transcript
+from agents.transcript import SaidMessage
 from engine.core.errors import ConflictError, UsageError
-from engine.core.ids import AttemptId, TaskId
+from engine.core.ids import TaskId
 from engine.core.limiter import Limiter
 from engine.store import RunFolder
 from engine.system import family
 from engine.system.clock import SystemClock
 from pinata.tools.registry import GC, RERUN, RESUME, Answer, Tool
 from pinata.work.context import Context
+from pinata.work.conversation import read_conversation as read_said
 from pinata.work.history import StoredRun, find_run, outlines, read_run
+from pinata.work.link import open_links
 from pinata.work.observer import Observer
-from pinata.work.unknown_task import UnknownTaskError
+from pinata.work.places import Places
 from worktrees.discovery import discover
 from worktrees.machine import refusal
 
@@ -43,6 +47,8 @@ _MODULES: Final = {
 }
 TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in (RESUME, RERUN, GC))
 _AGENT_MARK = "PINATA_AGENT"
+# Their runs can be reached from other processes, also where this one ends with them.
+_CARRYING: Final = frozenset({"pinata_run", "pinata_repair", RESUME, RERUN})
 
 
 def build_context(
@@ -149,6 +155,9 @@ async def _call(context: Context, name: str, arguments: object) -> Answer:
         refuse_agents(context.environment)
     try:
         return await tool.call(context, arguments)
+        if name in _CARRYING and context.links is None:
+            async with open_links() as links:
+                return await tool.call(replace(context, links=links), arguments)
     except OSError as error:
         raise refusal(error) from error
 
@@ -209,26 +218,9 @@ async def read_conversation(
     """
     stored = await read_stored(context, prefix)
     assert stored is not None  # a prefix names a run or is refused
-    seen = stored.view.tasks.get(TaskId(task))
-    known = [each.id for each in stored.spec.tasks]
-    if task not in known:
-        raise UnknownTaskError(task, known)
-    number = attempt if attempt is not None else 0 if seen is None else seen.attempt
-    path = stored.folder.transcript_file(AttemptId(TaskId(task), number))
-    try:
-        return await trio.to_thread.run_sync(read_transcript, path)
-    except FileNotFoundError as error:
-        raise UsageError(_no_conversation(attempt, 0 if seen is None else seen.attempt)) from error
-
-
-def _no_conversation(asked: int | None, newest: int) -> str:
-    """Return why there is none of the attempt that was asked for, None being the newest."""
-    if asked is None or newest == 0:
-        return "there is no conversation of the task: no agent has started"
-    if 1 <= asked <= newest:
-        return f"there is no conversation of attempt {asked}: its agent has not started"
-    there = "attempt 1 alone" if newest == 1 else f"attempts 1 to {newest}"
-    return f"there is no attempt {asked} at the task: it has {there}"
+    tasks = [each.id for each in stored.spec.tasks]
+    read = partial(read_said, stored.folder, tasks, stored.view, TaskId(task), attempt)
+    return await trio.to_thread.run_sync(read)
 
 
 async def verify_evidence(

@@ -337,6 +337,16 @@ def decode_event(line: bytes, *, run: RunId) -> Logged:
         raise CorruptionError("is not a line of JSON") from error
     if text[end:] not in ("", "\n"):
         raise CorruptionError("is not a line of JSON")
+    return decode_logged(data, run=run)
+
+
+def decode_logged(data: object, *, run: RunId) -> Logged:
+    """Return the event that JSON was read as, which belongs to `run`; `data` is used up.
+
+    Raises:
+        UnknownVersionError: another version wrote it.
+        CorruptionError: it is not exactly what `encode_event` writes.
+    """
     if not isinstance(data, dict) or "v" not in data:
         raise CorruptionError("is not an event")
     if data["v"] != VERSION or data["v"] is True:

@@ -45,6 +45,18 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600, *, fault: str) -> N
     faults.point(f"{fault}.durable")
 
 
+def replace_briefly(path: Path, data: bytes) -> None:
+    """Put `data` at `path` for as long as this process lives: a reader sees all of it or the old.
+
+    Nothing is flushed, since after a crash nobody needs it. Only this user can read it.
+
+    Raises:
+        OSError: nothing was changed.
+    """
+    with _staged(path, data, 0o600) as staged:
+        staged.rename(path)
+
+
 def replace_many(files: Sequence[tuple[Path, bytes]], mode: int = 0o600, *, fault: str) -> None:
     """Do `replace_file` for each of `files`, in order, at the price of about one flush.
 

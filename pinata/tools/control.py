@@ -13,9 +13,10 @@ from engine.store import RunFolder
 from engine.system.holder import read_live_holder
 from pinata.tools.registry import Answer, RunPrefix, Tool, by_name
 from pinata.work.context import Context
+from pinata.work.ending import settled_error
 from pinata.work.history import StoredRun, read_run
 from pinata.work.lookup import look_up_run
-from pinata.work.owned_run import OwnedRun, settled_error
+from pinata.work.owned_run import OwnedRun
 from pinata.work.places import Places
 from pinata.work.unknown_task import UnknownTaskError
 

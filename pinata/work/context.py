@@ -6,8 +6,10 @@ from pathlib import Path
 
 from agents.traffic import Traffic
 from engine.core.agent_dir import agent_dir
+from engine.core.events import Sender
 from engine.core.limiter import Limiter
 from engine.system.clock import Clock
+from pinata.work.link import Links
 from pinata.work.observer import Observer
 from pinata.work.runtime import Runtime
 from pinata.work.shown import RunCache
@@ -28,6 +30,8 @@ class Context:
         cache: what this process remembers of runs that it showed.
         runtime: the runs of a process that owns several and outlives calls; None in others.
     """
+        links: lets other processes reach the runs that a call carries; None where nothing can.
+        sender: on whose behalf messages to agents are.
 
     environment: Mapping[str, str]
     shell: str
@@ -42,8 +46,16 @@ class Context:
     runtime: Runtime | None = None
 
     def within(self, runtime: Runtime) -> "Context":
+    links: Links | None = None
+    sender: Sender = Sender.PARENT
         """Return the same surroundings in a process that owns runs beside each other."""
-        return replace(self, runtime=runtime, traffic=runtime.traffic, cache=runtime.cache)
+        return replace(
+            self,
+            runtime=runtime,
+            traffic=runtime.traffic,
+            cache=runtime.cache,
+            links=runtime.links,
+        )
 
     @property
     def agent_dir(self) -> Path | None:

@@ -12,8 +12,8 @@ from engine.core.ids import RunId, TaskId
 from engine.core.outcome import Status
 from engine.core.view import RunView
 from engine.records.event import Logged
+from pinata.work.ending import ask_end
 from pinata.work.observer import Observer, OpenedRun
-from pinata.work.unknown_task import UnknownTaskError
 
 Answer = dict[str, Any]
 Work = Callable[[Observer], Awaitable[Answer]]
@@ -95,27 +95,7 @@ class OwnedRun:
         """
         run = self._opened
         assert run is not None
-        if task is not None and task not in run.agents:
-            raise UnknownTaskError(task, run.agents)
-        self._refuse_settled(run, task)
-        async with trio.open_nursery() as nursery:
-            # A run that breaks off hears nothing any more.
-            nursery.start_soon(self._cancel_at_end, nursery.cancel_scope)
-            await run.record_cancel(reason, task)
-            nursery.cancel_scope.cancel()
-        if self._status(task) is Status.CANCELLED:
-            return True
-        self._refuse_settled(run, task)
-        return False
-
-    async def _cancel_at_end(self, scope: trio.CancelScope) -> None:
-        await self._has_ended.wait()
-        scope.cancel()
-
-    def _refuse_settled(self, run: OpenedRun, task: TaskId | None) -> None:
-        status = self._status(task)
-        if status.is_final:
-            raise settled_error(run.id, task, status)
+        return await ask_end(run, reason, task, standing=self._status, is_over=self._has_ended)
 
     def _status(self, task: TaskId | None) -> Status:
         if task is not None:
@@ -175,9 +155,3 @@ class OwnedRun:
     @property
     def _name(self) -> str:
         return "a run" if self._opened is None else f"run {self._opened.id}"
-
-
-def settled_error(run: RunId, task: TaskId | None, status: Status) -> ConflictError:
-    """Return the refusal to end what has settled."""
-    what = f"run {run}" if task is None else f"task '{task}'"
-    return ConflictError(f"{what} is {status.value} already: there is nothing to cancel")

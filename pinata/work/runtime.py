@@ -10,6 +10,7 @@ from agents.traffic import Traffic
 from engine.core.errors import ConflictError
 from engine.core.ids import RunId
 from engine.system.nursery import open_flat_nursery
+from pinata.work.link import Links, open_links
 from pinata.work.observer import Observer, Silence
 from pinata.work.owned_run import OwnedRun, Work
 from pinata.work.shown import RunCache
@@ -24,11 +25,15 @@ class Runtime:
     Attributes:
         traffic: shared by the agents of all runs.
         cache: what this process remembers of runs that it showed.
+        links: lets other processes reach the runs.
     """
 
-    def __init__(self, nursery: trio.Nursery, traffic: Traffic, announce: Announce) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, traffic: Traffic, announce: Announce, links: Links
+    ) -> None:
         """Begin without a run; `open_runtime` says what the arguments are."""
         self.traffic = traffic
+        self.links = links
         self.cache = RunCache()
         self._nursery = nursery
         self._announce = announce
@@ -120,8 +125,8 @@ async def open_runtime(
         leaving: why runs are cancelled that are under way at the end, for their records.
         announce: told of each run in the background that was opened, once it has ended.
     """
-    async with open_flat_nursery() as nursery:
-        runtime = Runtime(nursery, traffic, announce)
+    async with open_links() as links, open_flat_nursery() as nursery:
+        runtime = Runtime(nursery, traffic, announce, links)
         try:
             yield runtime
         finally:
