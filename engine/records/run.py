@@ -27,6 +27,7 @@ class RunRecordV1(BaseModel):
         definitions: name to the stored form of each definition that a task names.
         setup: how worktrees are made ready, decided once.
         subjects: of each task that reviews existing changes, what it reviews.
+        session: the key of the session that started the run, which is told of each settlement.
         mark: unguessable; every process of the run carries it in its environment.
         spec: the request, in the form of `engine.records.spec`.
     """
@@ -48,6 +49,7 @@ class RunRecordV1(BaseModel):
     definitions: dict[str, Any]
     setup: Setup
     subjects: dict[str, Subject] = {}
+    session: str | None = None
     mark: str
     notices: list[str]
     spec: dict[str, Any]

@@ -12,6 +12,7 @@ from engine.system.clock import Clock
 from pinata.work.link import Links
 from pinata.work.observer import Observer
 from pinata.work.runtime import Runtime
+from pinata.work.session import Session
 from pinata.work.shown import RunCache
 
 
@@ -29,6 +30,7 @@ class Context:
         traffic: the way to models, and how much they bear; shared by all runs of this process.
         cache: what this process remembers of runs that it showed.
         runtime: the runs of a process that owns several and outlives calls; None in others.
+        session: who calls, where results are owed to somebody by name; None elsewhere.
     """
         links: lets other processes reach the runs that a call carries; None where nothing can.
         sender: on whose behalf messages to agents are.
@@ -44,6 +46,7 @@ class Context:
     observer: Observer
     cache: RunCache = field(default_factory=RunCache)
     runtime: Runtime | None = None
+    session: Session | None = None
 
     def within(self, runtime: Runtime) -> "Context":
     links: Links | None = None

@@ -26,6 +26,7 @@ from pinata.work.context import Context
 from pinata.work.models import ChosenModel, ModelSources, choose_models, script_notices
 from pinata.work.places import Places
 from pinata.work.run import Run
+from pinata.work.session import Session, forget_run, remember_run
 from pinata.work.setup import resolve_setup, setup_notices
 from pinata.work.subjects import Ground, resolve_subjects, reviews_checkout
 from worktrees import refs
@@ -74,7 +75,7 @@ async def new_run(
     used = {task.agent: definitions[task.agent] for task in spec.tasks}
     started_in = context.cwd if spec.cwd is None else context.base / spec.cwd
     places = Places.of(found, context.environment)
-    _refuse_unsupported(spec)
+    _refuse_unsupported(context, spec)
     notices = await _check_checkout(found, spec)
     async with AsyncExitStack() as held:
         routes = await held.enter_async_context(open_routes(context.environment, context.clock))
@@ -108,6 +109,7 @@ async def new_run(
                 definitions={name: encode_definition(one) for name, one in used.items()},
                 setup=setup,
                 subjects={str(task): subject for task, subject in subjects.items()},
+                session=None if context.session is None else context.session.key,
                 mark=mark,
                 notices=[
                     *spec.notices,
@@ -119,6 +121,8 @@ async def new_run(
                 ],
                 spec=encode_spec(spec),
             )
+            if context.session is not None:
+                await remember_run(context.session, folder.run, found.common_dir, found.root)
             await in_thread(
                 lambda: files.replace_file(folder.run_file, encode_run(record), fault="run.record"),
                 "cannot save the record of the run",
@@ -127,7 +131,7 @@ async def new_run(
             await trio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
             with trio.CancelScope(shield=True):
-                await _discard(found, folder)
+                await _discard(context.session, found, folder)
             raise
         with keep_ledger(record.mark, folder.processes_file):
             yield Run(
@@ -143,9 +147,9 @@ async def new_run(
             )
 
 
-def _refuse_unsupported(spec: RunSpec) -> None:
-    """Refuse what this release validates but cannot carry out yet."""
-    if spec.survive:
+def _refuse_unsupported(context: Context, spec: RunSpec) -> None:
+    """Refuse what can be meant, but not where the caller is."""
+    if spec.survive and context.session is None:
         raise UsageError(
             "survive: a run outlives its owner only in a Pi session's host; leave it out here"
         )
@@ -201,10 +205,12 @@ def _passed_over(models: Mapping[TaskId, ChosenModel]) -> list[str]:
     ]
 
 
-async def _discard(repository: Repository, folder: RunFolder) -> None:
-    """Remove what an unfinished creation made."""
+async def _discard(session: Session | None, repository: Repository, folder: RunFolder) -> None:
+    """Remove what an unfinished creation made; the session's entry last, which leads to it."""
     try:
         prefix = refs.run_prefix(folder.run)
         await refs.delete_refs(repository, await refs.list_refs(repository, prefix))
     finally:
         await in_thread(lambda: shutil.rmtree(folder.path), "cannot remove an unfinished run")
+    if session is not None:
+        await forget_run(session, folder.run)

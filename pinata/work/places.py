@@ -31,15 +31,7 @@ class Places:
         Raises:
             UsageError: the environment names no folder for state, or one inside the checkout.
         """
-        state = environment.get("XDG_STATE_HOME")
-        if not state or not Path(state).is_absolute():
-            home = environment.get("HOME")
-            if not home:
-                raise UsageError("neither XDG_STATE_HOME nor HOME is set: set one of them")
-            state = str(Path(home) / ".local" / "state")
-        folder = Path(os.path.realpath(state)) / "pinata"
-        if not _is_text(str(folder)):
-            raise UsageError("the path of the state folder is not UTF-8: set XDG_STATE_HOME")
+        folder = state_folder(environment)
         if folder.is_relative_to(repository.root):
             # Worktrees there would show up as the user's own files, and be cleaned away like them.
             raise UsageError(
@@ -89,6 +81,24 @@ class Places:
     def checkout_lock(self) -> Path:
         """Held while a destination of the repository is changed or verified."""
         return self.locks / "checkout.lock"
+
+
+def state_folder(environment: Mapping[str, str]) -> Path:
+    """Return the folder for pinata's state of the user that `environment` describes.
+
+    Raises:
+        UsageError: the environment names none, or one whose path is not UTF-8.
+    """
+    state = environment.get("XDG_STATE_HOME")
+    if not state or not Path(state).is_absolute():
+        home = environment.get("HOME")
+        if not home:
+            raise UsageError("neither XDG_STATE_HOME nor HOME is set: set one of them")
+        state = str(Path(home) / ".local" / "state")
+    folder = Path(os.path.realpath(state)) / "pinata"
+    if not _is_text(str(folder)):
+        raise UsageError("the path of the state folder is not UTF-8: set XDG_STATE_HOME")
+    return folder
 
 
 def _is_text(path: str) -> bool:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from engine.records.event import Logged
 from pinata import app
 from pinata.work.observer import Cancel, OpenedRun
 from pinata.work.runtime import Announce, Runtime, open_runtime
+from pinata.work.session import Session
 from tests.support.repos import RepoBuilder
 from tests.support.rooms import grown_limiter
 
@@ -122,6 +123,8 @@ class Project:
     traffic: Traffic | None = None
     # The runs of a process that outlives its calls; None where each call is a process of its own.
     runtime: Runtime | None = None
+    # Who makes the calls, where somebody is told of what became of its runs.
+    session: Session | None = None
     # Off where a test starts so many programs that measuring each would take minutes.
     is_covered: bool = True
 
@@ -165,6 +168,7 @@ class Project:
         context = app.build_context(self.env, self.repo.root, self.recorder, traffic=self.traffic)
         if self.runtime is not None:
             context = context.within(self.runtime)
+        context = replace(context, session=self.session)
         return await app.call_tool(context, tool, arguments)
 
     async def run(
