@@ -46,9 +46,9 @@ _MODULES: Final = {
     GC: "pinata.tools.gc",
 }
 TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in (RESUME, RERUN, GC))
-_AGENT_MARK = "PINATA_AGENT"
 # Their runs can be reached from other processes, also where this one ends with them.
 _CARRYING: Final = frozenset({"pinata_run", "pinata_repair", RESUME, RERUN})
+_AGENT_MARK = "PINATA_AGENT"
 
 
 def build_context(
@@ -154,10 +154,10 @@ async def _call(context: Context, name: str, arguments: object) -> Answer:
     if tool.changes_state:
         refuse_agents(context.environment)
     try:
-        return await tool.call(context, arguments)
         if name in _CARRYING and context.links is None:
             async with open_links() as links:
                 return await tool.call(replace(context, links=links), arguments)
+        return await tool.call(context, arguments)
     except OSError as error:
         raise refusal(error) from error
 

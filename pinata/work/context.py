@@ -30,10 +30,10 @@ class Context:
         traffic: the way to models, and how much they bear; shared by all runs of this process.
         cache: what this process remembers of runs that it showed.
         runtime: the runs of a process that owns several and outlives calls; None in others.
-        session: who calls, where results are owed to somebody by name; None elsewhere.
-    """
         links: lets other processes reach the runs that a call carries; None where nothing can.
         sender: on whose behalf messages to agents are.
+        session: who calls, where results are owed to somebody by name; None elsewhere.
+    """
 
     environment: Mapping[str, str]
     shell: str
@@ -46,11 +46,11 @@ class Context:
     observer: Observer
     cache: RunCache = field(default_factory=RunCache)
     runtime: Runtime | None = None
+    links: Links | None = None
+    sender: Sender = Sender.PARENT
     session: Session | None = None
 
     def within(self, runtime: Runtime) -> "Context":
-    links: Links | None = None
-    sender: Sender = Sender.PARENT
         """Return the same surroundings in a process that owns runs beside each other."""
         return replace(
             self,
