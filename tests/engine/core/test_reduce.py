@@ -20,6 +20,7 @@ from engine.core.events import (
     ModelThrottled,
     RepairRequested,
     RepairStarted,
+    RerunRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -36,7 +37,7 @@ from engine.core.events import (
     UsageReported,
 )
 from engine.core.ids import AttemptId, CheckId, TaskId
-from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause
+from engine.core.outcome import LOST_REASON, AttemptOutcome, Status, Stop, StopCause
 from engine.core.recovery import opening_events
 from engine.core.reduce import reduce
 from engine.core.repair import repair_events
@@ -149,6 +150,11 @@ NO_NEWS: dict[str, tuple[tuple[Event, ...], Event]] = {
     "a repair asked for twice": (
         (started(A), settled(A, FAILED), RepairRequested(A, "mend it")),
         RepairRequested(A, "mend it"),
+    ),
+    "a rerun in a settled run": (DONE, RerunRequested((A,))),
+    "a rerun of tasks that are not final or not there": (
+        (started(A),),
+        RerunRequested((A, B, TaskId("x"))),
     ),
     "the start of a repair that nobody asked for": ((started(A),), RepairStarted(AttemptId(A, 1))),
     "the start of a repair twice": (
@@ -315,7 +321,10 @@ ATTEMPTS = st.builds(
 )
 TASKS = st.sampled_from([A, B, C, TaskId("d"), TaskId("x")])
 OUTCOMES = st.builds(
-    AttemptOutcome, st.sampled_from(Status), st.just("why"), cost_usd=st.sampled_from([0.0, 0.3])
+    AttemptOutcome,
+    st.sampled_from(Status),
+    st.sampled_from(["why", LOST_REASON]),
+    cost_usd=st.sampled_from([0.0, 0.3]),
 )
 STOPS = st.builds(Stop, st.sampled_from(StopCause), st.just("why"))
 EVENTS: st.SearchStrategy[Event] = st.one_of(
@@ -331,6 +340,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(SteerDelivered, ATTEMPTS, st.just("look"), st.booleans()),
     st.builds(RepairRequested, TASKS, st.just("mend it")),
     st.builds(RepairStarted, ATTEMPTS),
+    st.builds(RerunRequested, st.lists(TASKS, max_size=3).map(tuple)),
     st.builds(RunResumed, st.just("why")),
     st.builds(RunSettled, st.sampled_from(Status)),
     st.builds(ThinkingDelta, ATTEMPTS, st.just("hm")),

@@ -17,6 +17,7 @@ from engine.core.events import (
     ModelThrottled,
     RepairRequested,
     RepairStarted,
+    RerunRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -35,7 +36,7 @@ from engine.core.events import (
     UsageReported,
 )
 from engine.core.ids import AttemptId, CheckId, TaskId
-from engine.core.outcome import AttemptOutcome, FailureStage, Status, Stop, StopCause
+from engine.core.outcome import LOST_REASON, AttemptOutcome, FailureStage, Status, Stop, StopCause
 from engine.core.repair import settled_ms
 from engine.core.view import CheckView, ResourcesView, RunView, SteerView, TaskView, UsageView
 
@@ -305,6 +306,20 @@ def test_a_second_outcome_changes_nothing() -> None:
     first = AttemptSettled(A1, AttemptOutcome(Status.SUCCEEDED))
     second = AttemptSettled(A1, AttemptOutcome(Status.FAILED, "late"))
     assert view_of([*OPENING, first, second]).tasks == view_of([*OPENING, first]).tasks
+
+
+def test_what_was_lost_does_not_count_from_the_request_of_its_rerun_on() -> None:
+    lost = AttemptOutcome(Status.CANCELLED, LOST_REASON, result_digest="lost", cost_usd=0.5)
+    blocked = AttemptOutcome(Status.BLOCKED, "predecessor 'a' ended cancelled", result_digest="b")
+    events: list[Event] = [*OPENING, AttemptStarted(A1), AttemptSettled(A1, lost)]
+    events += [AttemptSettled(AttemptId(B, 0), blocked), RunSettled(Status.FAILED, "2 of 2")]
+    events += [RunResumed("rerun of a"), RerunRequested((A, B))]
+    view = view_of(events)
+    assert {task.status for task in view.tasks.values()} == {Status.QUEUED}
+    a, b = view.tasks[A], view.tasks[B]
+    assert (a.digest, a.reason, a.attempt, a.usage.cost_usd) == (None, None, 1, 0.5)
+    assert (b.digest, b.reason, b.attempt) == (None, None, 0)
+    assert (view.status, view.settlements) == (Status.RUNNING, 1)
 
 
 def test_what_a_task_came_to_does_not_count_from_the_request_of_its_repair_on() -> None:

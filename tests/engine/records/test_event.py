@@ -19,6 +19,7 @@ from engine.core.events import (
     ModelThrottled,
     RepairRequested,
     RepairStarted,
+    RerunRequested,
     RunDeadlinePassed,
     RunResumed,
     RunSettled,
@@ -117,6 +118,11 @@ LINES: list[tuple[Event, dict[str, object]]] = [
     (
         RepairRequested(A1.task, "mend it"),
         {"type": "repair_requested", "agent": "a", "feedback": "mend it"},
+    ),
+    (RerunRequested(()), {"type": "rerun_requested", "agents": []}),
+    (
+        RerunRequested((A1.task, TaskId('b"'))),
+        {"type": "rerun_requested", "agents": ["a", 'b"']},
     ),
     (RepairStarted(A1), {"type": "repair_start", "agent": "a", "attempt": 1}),
     (RunResumed("crash"), {"type": "run_resumed", "reason": "crash"}),
@@ -277,6 +283,8 @@ def test_any_text_and_amount_survives(text: str, cost: float) -> None:
         (line(extra=1), "has the unknown key 'extra'"),
         (line(type="run_settled", agent=..., status="gone"), "'status' is none of queued"),
         (line(type="run_settled", agent=..., status=1), "'status' is none of queued"),
+        (line(type="rerun_requested", agent=..., agents="ab"), "'agents' is not a list of texts"),
+        (line(type="rerun_requested", agent=..., agents=[1]), "'agents' is not a list of texts"),
         (line(type="usage", attempt=1, turns=1.0), "'turns' is not a whole number"),
         (
             line(type="cost_limit", agent=..., limitUsd=float("nan"), spentUsd=1),
