@@ -106,6 +106,7 @@ async def conduct(run: Run, past: Past | None = None) -> None:
         record_cancel=inbox.record_cancel,
         steer=attempts.steer,
         notices=run.record.notices,
+        survives=run.spec.survive,
     )
     observer.run_opened(opened)
     mode = run.spec.config.mode

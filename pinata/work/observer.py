@@ -47,6 +47,7 @@ class OpenedRun:
         after: every task in input order, with the tasks that it waits for.
         view: how the run stands.
         notices: what its caller should know before its agents start.
+        survives: whether it goes on when the session that started it has ended.
     """
 
     id: RunId
@@ -59,6 +60,7 @@ class OpenedRun:
     record_cancel: RecordCancel
     steer: SteerTask
     notices: Sequence[str] = ()
+    survives: bool = False
 
 
 class Observer(Protocol):

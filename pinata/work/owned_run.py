@@ -48,6 +48,11 @@ class OwnedRun:
         return None if self._opened is None else self._opened.id
 
     @property
+    def survives(self) -> bool:
+        """Whether it goes on when its session has ended; never before it is opened."""
+        return self._opened is not None and self._opened.survives
+
+    @property
     def failure(self) -> PinataError | None:
         """Why the call ended without an answer; None before it has ended, and if it has one."""
         return self._failure

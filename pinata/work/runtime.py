@@ -75,6 +75,23 @@ class Runtime:
         """Return a run that this process owns at the moment."""
         return next((each for each in self._under_way if each.id == run), None)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._under_way
+
+    async def wait_idle(self) -> None:
+        """Return when nothing is under way."""
+        while self._under_way:
+            await self._is_idle.wait()
+        await trio.lowlevel.checkpoint()
+
+    def cancel_mortal(self, reason: str) -> None:
+        """Ask the runs to end that do not survive their session; returns at once."""
+        for owned in self._under_way:
+            if not owned.survives:
+                owned.request_cancel(reason)
+
     def failure(self, run: RunId) -> str | None:
         """Return why a run broke off in this process, if its last call did."""
         return self._failures.get(run)

@@ -45,6 +45,7 @@ class Play:
     name: str = "0123456789abcdef"
     ending: Exception | None = None
     opens: bool = True
+    survives: bool = False
     view: RunView = field(default_factory=RunView)
     go: trio.Event = field(default_factory=trio.Event)
     reasons: list[str] = field(default_factory=list)
@@ -72,6 +73,7 @@ class Play:
                     cancel=self.cancel,
                     record_cancel=self.record_cancel,
                     steer=self.steer,
+                    survives=self.survives,
                 )
             )
         await self.go.wait()
@@ -292,3 +294,20 @@ async def test_settled_run_that_is_opened_again_can_be_cancelled() -> None:
         await wait_all_tasks_blocked()
         assert await owned.cancel("enough") is False
     assert play.view.settled_at_ms == 0
+
+
+async def test_session_that_ends_takes_along_what_does_not_survive_it() -> None:
+    mortal, surviving, unopened = Play("a" * 16), Play("b" * 16, survives=True), Play(opens=False)
+    async with open_runtime(traffic(), leaving=LEAVING) as runtime:
+        await runtime.wait_idle()
+        for play in (mortal, surviving, unopened):
+            runtime.start(Recorder(), play)
+        await wait_all_tasks_blocked()
+        runtime.cancel_mortal("the session has ended")
+        await wait_all_tasks_blocked()
+        assert (mortal.reasons, surviving.reasons) == (["the session has ended"], [])
+        assert runtime.find(surviving.id) is not None
+        assert not runtime.is_idle
+        surviving.go.set()
+        await runtime.wait_idle()
+        assert runtime.is_idle
