@@ -81,6 +81,11 @@ class Call:
         """The run whose end it waits for."""
         return None if self._run is None else self._run.id
 
+    @property
+    def survives(self) -> bool:
+        """Whether what it waits for goes on when the session has ended."""
+        return self._run is not None and self._run.survives
+
     def opened(self, run: OpenedRun) -> None:
         """Hear that the call waits for a run."""
         self._run = run
@@ -150,10 +155,11 @@ class Calls:
         if call is not None:
             call.cancel("cancelled by the coordinator")
 
-    def cancel_all(self, reason: str) -> None:
-        """Ask for the end of every call."""
+    def cancel_mortal(self, reason: str) -> None:
+        """Ask for the end of every call that does not wait for a run that survives."""
         for call in self._under_way:
-            call.cancel(reason)
+            if not call.survives:
+                call.cancel(reason)
 
     def awaited_by(self, seat: Seat) -> Collection[RunId]:
         """Return the runs whose end a call of the client will tell."""

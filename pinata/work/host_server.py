@@ -243,7 +243,7 @@ class HostServer:
                 last = displaced("another client of this session has attached")
                 self._nursery.start_soon(self._seats[client].dismiss, last)
             case CancelWork(reason):
-                self._calls.cancel_all(reason)
+                self._calls.cancel_mortal(reason)
                 self._runs.cancel_mortal(reason)
                 self._nursery.start_soon(self._leave_when_idle, reason)
             case Leave():

@@ -95,11 +95,13 @@ class Stage:
 
     Attributes:
         run: what a call opens; None for calls that carry no run.
+        survives: whether that run does.
         opening: what a call waits for before it opens a run, cancelled or not.
         gates: of each call, in order: what it waits for before it ends.
     """
 
     run: RunId | None = None
+    survives: bool = False
     opening: trio.Event | None = None
     asked: list[Asked] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
@@ -153,6 +155,7 @@ class Stage:
             cancel=cancel,
             record_cancel=record_cancel,
             steer=steer,
+            survives=self.survives,
         )
 
 

@@ -149,3 +149,12 @@ async def test_run_that_opens_after_its_call_was_cancelled_is_cancelled() -> Non
         opening.set()
         await client.expect("error")
         assert host.stage.cancelled == ["cancelled by the coordinator", "given up"]
+
+
+async def test_call_for_a_run_that_survives_keeps_the_host_until_it_has_ended() -> None:
+    async with played_host(Stage(run=RUN, survives=True)) as host:
+        await ask_and_quit(host)
+        assert not await host.has_left()
+        assert host.stage.cancelled == []
+        host.stage.end(0)
+        await host.server.wait_left()
