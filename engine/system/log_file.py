@@ -3,8 +3,6 @@
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from engine.core.errors import ConflictError
@@ -13,9 +11,8 @@ from engine.core.errors import ConflictError
 LOG_LIMIT_BYTES = 1 << 20
 
 
-@contextmanager
-def open_log_file(path: Path) -> Iterator[int]:
-    """Have a descriptor inside the block that appends to the log at `path`; blocks.
+def open_log_file(path: Path) -> int:
+    """Return a descriptor that appends to the log at `path`; blocks.
 
     A log that has grown long is kept as `<path>.1`, in place of the one that was kept before.
 
@@ -34,14 +31,19 @@ def open_log_file(path: Path) -> Iterator[int]:
             raise _refusal(path) from error
         raise
     try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise _refusal(path)
-        os.fchmod(fd, 0o600)
-        os.set_blocking(fd, True)
-        yield fd
-    finally:
+        _make_ours(fd, path)
+    except BaseException:
         os.close(fd)
+        raise
+    return fd
+
+
+def _make_ours(fd: int, path: Path) -> None:
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        raise _refusal(path)
+    os.fchmod(fd, 0o600)
+    os.set_blocking(fd, True)
 
 
 def _refusal(path: Path) -> ConflictError:

@@ -9,8 +9,9 @@ from engine.system.log_file import LOG_LIMIT_BYTES, open_log_file
 
 
 def say(path: Path, data: bytes) -> None:
-    with open_log_file(path) as fd:
-        os.write(fd, data)
+    fd = open_log_file(path)
+    os.write(fd, data)
+    os.close(fd)
 
 
 def test_log_grows_and_is_for_this_user_alone(tmp_path: Path) -> None:
