@@ -27,6 +27,7 @@ from pinata.work.history import StoredRun, find_run, outlines, read_run
 from pinata.work.link import open_links
 from pinata.work.observer import Observer
 from pinata.work.places import Places
+from pinata.work.viewed import find_viewed as find_viewed_run
 from worktrees.discovery import discover
 from worktrees.machine import refusal
 
@@ -195,6 +196,21 @@ async def read_stored(context: Context, prefix: str | None) -> StoredRun | None:
     """
     folder = await find_folder(context, prefix)
     return None if folder is None else await trio.to_thread.run_sync(read_run, folder)
+
+
+async def find_viewed(context: Context, prefix: str | None) -> tuple[RunFolder, Path] | None:
+    """Return a run's folder and lock, the latest that has not settled without a prefix.
+
+    Where all have settled it is the latest of all; None when there is none.
+
+    Raises:
+        PinataError: no such run, or every run is damaged.
+    """
+    repository = await discover(context.cwd, context.environment)
+    folder = await trio.to_thread.run_sync(find_viewed_run, repository.common_dir, prefix)
+    if folder is None:
+        return None
+    return folder, Places.of(repository, context.environment).run_lock(folder.run)
 
 
 async def outline_runs(context: Context) -> Answer:

@@ -139,6 +139,13 @@ def _add_reading(commands: _Commands) -> None:
     logs.add_argument("task", nargs="?", help="only what concerns this task")
     logs.add_argument("--follow", action="store_true", help="go on until the run has settled")
 
+    view = _command(commands, "view", "watch a run of any process live, steer and cancel it")
+    help_ = "its id, or the beginning; the latest that has not ended without"
+    view.add_argument("run", nargs="?", help=help_)
+    view.add_argument("task", nargs="?", help="show the conversation of this task first")
+    view.add_argument("--plain", action="store_true", help="lines also on a terminal")
+    view.add_argument("--keep", action="store_true", help="stay when nothing happens any more")
+
     _command(commands, "tools", "describe the tools")
 
 

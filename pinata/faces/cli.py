@@ -36,6 +36,7 @@ _MODULES: Mapping[str, str] = {
     "status": "pinata.faces.reading",
     "transcript": "pinata.faces.reading",
     "logs": "pinata.faces.reading",
+    "view": "pinata.faces.view",
     "tools": "pinata.faces.reading",
     "runs": "pinata.faces.reading",
     "changes": "pinata.faces.applying",

@@ -33,9 +33,19 @@ def choose_display(given: Namespace, environment: Mapping[str, str]) -> Display:
         given: the arguments of a command that carries a run.
         environment: the caller's.
     """
-    is_plain = given.json or given.plain or environment.get("TERM", "dumb") == "dumb"
-    if is_plain or sys.stdout is None or not sys.stdout.isatty():
+    if not is_watched(given, environment):
         return Progress(as_json=given.json)
     from pinata.faces.live import LiveView  # noqa: PLC0415 - loads rich for terminals alone
 
     return LiveView(SystemClock())
+
+
+def is_watched(given: Namespace, environment: Mapping[str, str]) -> bool:
+    """Whether a person watches a terminal that can draw, and did not ask for lines.
+
+    Args:
+        given: the arguments of a command that shows a run.
+        environment: the caller's.
+    """
+    is_plain = given.json or given.plain or environment.get("TERM", "dumb") == "dumb"
+    return not is_plain and sys.stdout is not None and sys.stdout.isatty()

@@ -83,6 +83,20 @@ class Act(Enum):
     REDRAW = auto()
 
 
+class Ending(Enum):
+    """Why a view is over.
+
+    Attributes:
+        LEFT: its person has left it; the run goes on.
+        ENDED: nothing more happens in the run that could be seen from here.
+        LOST: whoever owned the run is gone, and the run has not settled.
+    """
+
+    LEFT = auto()
+    ENDED = auto()
+    LOST = auto()
+
+
 Effect = Steer | Cancel | Act
 Step = tuple[ViewState, Effect | None]
 

@@ -70,6 +70,7 @@ def test_every_command_that_is_described_exists() -> None:
         "run",
         "runs",
         "transcript",
+        "view",
         "install",
         "changes",
         "verify",

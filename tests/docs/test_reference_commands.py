@@ -77,7 +77,7 @@ def test_unknown_run_ends_with_2_wherever_a_page_says_so(
         "rollback": ["--confirm"],
     }
     about_runs = [name for name, page in PAGES.items() if "| `run` |" in page.text]
-    assert len(about_runs) == 9
+    assert len(about_runs) == 10
     for name in about_runs:
         assert "2" in [row.name for row in PAGES[name].rows("Exit codes")]
         assert cli.main([name, "zz", *more.get(name, [])], project.env) == 2

@@ -28,6 +28,7 @@ ORDER: Final = (
     "runs",
     "status",
     "logs",
+    "view",
     "transcript",
     "changes",
     "integrate",

@@ -1,0 +1,298 @@
+"""A view of a run on a terminal: what happens there, and what a person does, until one leaves."""
+
+import math
+import signal
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import trio
+
+from engine.core.errors import PinataError
+from engine.core.events import Trace
+from engine.core.ids import AttemptId, TaskId
+from engine.core.view import TaskView
+from engine.records.event import Logged
+from engine.system.clock import Clock
+from pinata import app
+from pinata.faces.view_keys import Key, Named, Typed
+from pinata.faces.view_paint import paint
+from pinata.faces.view_screen import Scene, Talk, first_state, picture
+from pinata.faces.view_state import (
+    Act,
+    Cancel,
+    Effect,
+    Ending,
+    Sight,
+    Steer,
+    ViewState,
+    press,
+    returned,
+)
+from pinata.faces.view_talk import Writing
+from pinata.faces.view_terminal import Terminal
+from pinata.faces.watched import Watched
+from pinata.work.observer import OpenedRun
+from pinata.work.viewed import Source, StoredSource
+
+# Often enough for clocks that show seconds; what happens is drawn sooner.
+_REDRAW_S = 1.0
+# Between two pictures of what happens; a key does not wait for it.
+_PAUSE_S = 0.1
+# Between two questions for a conversation, which may be long.
+_ASK_AGAIN_S = 0.25
+_LEAVING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_OTHERS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a person wants to see, and of which run.
+
+    Attributes:
+        source: tells of the run and takes requests.
+        stored: the run as it lay on disk before that.
+        task: whose conversation is shown first; None shows the table.
+        keeps: the view stays when nothing more happens, until the person leaves.
+        environment: the caller's.
+    """
+
+    source: Source
+    stored: StoredSource
+    task: TaskId | None
+    keeps: bool
+    environment: Mapping[str, str]
+    clock: Clock
+
+
+class Session:
+    """One visit; an observer of the run that is seen.
+
+    Attributes:
+        trouble: how the run was lost, if it was.
+    """
+
+    def __init__(self, visit: Visit, terminal: Terminal) -> None:
+        """Begin with an empty screen."""
+        self._visit = visit
+        self._source = visit.source
+        self._terminal = terminal
+        self._watched = Watched()
+        self._writing = Writing()
+        self._growth = trio.Event()
+        self._state: ViewState | None = None
+        self._sight: Sight | None = None
+        self._ending: Ending | None = None
+        self._has_left = False
+        # Until when clocks run: they stand still in a run in which nothing happens.
+        is_stored = visit.source is visit.stored
+        self._stopped_at_ms = visit.stored.last_at_ms if is_stored else None
+        self._notice = visit.stored.reason if is_stored else ""
+        self._asked: tuple[AttemptId, int] | None = None
+        self._talk: tuple[AttemptId, Talk] | None = None
+        self._pressed = trio.Event()
+        self.trouble = ""
+
+    def run_opened(self, run: OpenedRun) -> None:
+        """Show the run as it stands, the first time or anew."""
+        self._watched.run_opened(run)
+        self._writing.forget()
+        if self._state is None:
+            self._state = first_state(run, self._visit.task)
+        self._growth.set()
+
+    def happened(self, logged: Logged) -> None:
+        """Show an event."""
+        self._watched.happened(logged)
+        self._writing.happened(logged)
+        self._growth.set()
+
+    def noted(self, event: Trace) -> None:
+        """Show what an agent does."""
+        self._watched.noted(event)
+        self._writing.noted(event)
+        self._growth.set()
+
+    @property
+    def scene(self) -> Scene | None:
+        """What there is to show; None before the run was opened."""
+        run, state = self._watched.run, self._state
+        if run is None or state is None:
+            return None
+        now_ms = self._stopped_at_ms or self._visit.clock.now_ms()
+        view = self._watched.view.copy()
+        return Scene(run, view, now_ms, self._notice, self._talk_of(state.task))
+
+    async def show(self) -> Ending:
+        """Show the run until its person leaves, or nothing more happens; return why it is over."""
+        signals = [
+            each for each in (*_LEAVING, *_OTHERS) if signal.getsignal(each) is not signal.SIG_IGN
+        ]
+        with trio.open_signal_receiver(*signals) as received:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._heed, received)
+                nursery.start_soon(self._watch)
+                nursery.start_soon(self._read_keys, nursery)
+                nursery.start_soon(self._read_talk)
+                await self._draw_until_over()
+                nursery.cancel_scope.cancel()
+        return self._ending or Ending.LEFT
+
+    @property
+    def _is_over(self) -> bool:
+        is_busy = self._state is not None and self._state.is_busy
+        return self._has_left or (
+            self._ending is not None and not self._visit.keeps and not is_busy
+        )
+
+    def _leave(self) -> None:
+        self._has_left = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._pressed.set()
+        self._growth.set()
+        self._watched.wake()
+
+    async def _draw_until_over(self) -> None:
+        while not self._is_over:
+            moves = self._watched.run is not None and self._stopped_at_ms is None
+            with trio.move_on_after(_REDRAW_S if moves else math.inf):
+                await self._watched.wait_news()
+            self._pressed = trio.Event()
+            await self._draw()
+            with trio.move_on_after(_PAUSE_S):
+                await self._pressed.wait()
+
+    async def _draw(self) -> None:
+        scene, state, size = self.scene, self._state, self._terminal.size
+        if scene is None or state is None:
+            return
+        shown = await trio.to_thread.run_sync(
+            partial(picture, scene, state, size), abandon_on_cancel=True
+        )
+        self._sight = shown.sight
+        lines = await trio.to_thread.run_sync(partial(paint, shown, size), abandon_on_cancel=True)
+        if not await self._terminal.draw(lines):
+            self._leave()
+
+    async def _watch(self) -> None:
+        try:
+            await self._source.watch(self)
+        except PinataError as error:
+            self.trouble = self._notice = str(error)
+            ending = Ending.LOST
+        else:
+            ending = Ending.ENDED
+        run = self._visit.stored.folder.run
+        if self._source is not self._visit.stored:
+            now = f"run {run} has settled" if ending is Ending.ENDED else self.trouble
+            self._source = self._visit.stored.because(now)
+            self._stopped_at_ms = self._visit.clock.now_ms()
+        self._ending = ending
+        self._wake()
+
+    async def _heed(self, received: AsyncIterator[int]) -> None:
+        async for number in received:
+            if number in _LEAVING:
+                self._leave()
+            elif number == signal.SIGTSTP:
+                await self._terminal.stop()
+            elif number == signal.SIGCONT:
+                await self._terminal.enter()
+            self._wake()
+
+    async def _read_keys(self, nursery: trio.Nursery) -> None:
+        while (keys := await self._terminal.next_keys()) is not None:
+            for key in keys:
+                self._press(key, nursery)
+            if keys:
+                self._wake()
+        self._leave()
+
+    def _press(self, key: Key, nursery: trio.Nursery) -> None:
+        if self._state is None or self._sight is None:
+            # Nothing is to be seen yet, which one may get tired of.
+            if key in (Named.INTERRUPT, Named.ESCAPE, Typed("q")):
+                self._leave()
+            return
+        self._state, effect = press(self._state, key, self._sight)
+        match effect:
+            case Act.LEAVE:
+                self._leave()
+            case Act.REDRAW:
+                nursery.start_soon(self._terminal.enter)
+            case Steer() | Cancel():
+                nursery.start_soon(self._request, effect)
+            case None:
+                pass
+
+    async def _request(self, effect: Effect) -> None:
+        """Carry a request out and say what became of it; no error of it ends the view."""
+        said = trouble = ""
+        try:
+            app.refuse_agents(self._visit.environment)
+            match effect:
+                case Steer(message):
+                    await self._source.steer(
+                        message.task, message.text, follow_up=message.follow_up
+                    )
+                    said = f"{message.task}: the message waits for its agent"
+                case Cancel(task):
+                    has_ended = await self._source.cancel(task)
+                    said = f"{task or 'the run'}: {'has ended' if has_ended else 'being cancelled'}"
+        except PinataError as error:
+            trouble = str(error)
+        assert self._state is not None
+        if trouble and isinstance(effect, Steer):
+            self._state = returned(self._state, effect.message, trouble)
+        else:
+            self._state = replace(self._state, said=trouble or said)
+        self._wake()
+
+    def _talk_of(self, task: TaskId) -> Talk:
+        """Return what is known of a task's conversation, as one reads it."""
+        attempt = self._attempt(task)
+        if self._talk is None or self._talk[0] != attempt:
+            return Talk() if attempt.number else Talk(trouble="no agent has started yet")
+        talk = self._talk[1]
+        if self._state is not None and self._state.lines_back:
+            return talk
+        read = self._asked[1] if self._asked is not None and self._asked[0] == attempt else 0
+        return replace(talk, writing=self._writing.text(attempt, read))
+
+    def _attempt(self, task: TaskId) -> AttemptId:
+        seen = self._watched.view.tasks.get(task, TaskView(task))
+        # A task that is queued anew has what its last attempt said.
+        return AttemptId(task, seen.attempt)
+
+    async def _read_talk(self) -> None:
+        """Keep the conversation that is read up to date, while one is."""
+        while True:
+            self._growth = trio.Event()
+            wanted = self._wanted()
+            if wanted is None or wanted == self._asked:
+                await self._growth.wait()
+                continue
+            attempt, _ = wanted
+            try:
+                talk = Talk(await self._source.messages(attempt.task, attempt.number))
+            except PinataError as error:
+                talk = Talk(trouble=str(error))
+            self._asked, self._talk = wanted, (attempt, talk)
+            self._watched.wake()
+            await trio.sleep(_ASK_AGAIN_S)
+
+    def _wanted(self) -> tuple[AttemptId, int] | None:
+        """Return the conversation that should be known, and how long it is by now.
+
+        Whoever has scrolled back keeps what is read, or it would move away under their eyes.
+        """
+        state = self._state
+        if state is None or not state.is_reading:
+            return None
+        attempt = self._attempt(state.task)
+        is_known = self._talk is not None and self._talk[0] == attempt
+        if attempt.number == 0 or (state.lines_back and is_known):
+            return None
+        return attempt, self._writing.length(attempt)
