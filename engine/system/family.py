@@ -8,12 +8,11 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from engine.core.errors import ExternalError
-from engine.system.identity import ProcessStat, all_pids, read_stat
+from engine.system.identity import ProcessStat, all_pids, listed_children, read_stat
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -117,23 +116,10 @@ def adopted() -> list[ProcessStat]:
     return [stat for stat in stats if stat is not None and stat.parent == me]
 
 
-def _child_pids() -> Iterator[int]:
-    """Yield the numbers of all children, and maybe of others, with the least effort there is."""
-    for thread in os.listdir("/proc/self/task"):
-        try:
-            fd = os.open(f"/proc/self/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            if _is_thread(thread):
-                # A kernel without CONFIG_PROC_CHILDREN.
-                yield from all_pids()
-                return
-            continue
-        with os.fdopen(fd, "rb") as file:
-            yield from map(int, file.read().split())
-
-
-def _is_thread(thread: str) -> bool:
-    return Path(f"/proc/self/task/{thread}").exists()
+def _child_pids() -> Iterable[int]:
+    """Return the numbers of all children, and maybe of others, with the least effort there is."""
+    listed = listed_children()
+    return all_pids() if listed is None else listed
 
 
 def has_children() -> bool:

@@ -6,6 +6,7 @@ Reads /proc as proc(5) describes it.
 import functools
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,29 @@ def read_stat(pid: int) -> ProcessStat | None:
 def all_pids() -> Iterator[int]:
     """Yield the numbers of the processes that exist now, dead but uncollected ones included."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def listed_children(pid: int | None = None) -> list[int] | None:
+    """Return the numbers of all children of `pid`, dead but uncollected ones included.
+
+    None on a kernel that lists no children, which is one without CONFIG_PROC_CHILDREN.
+
+    Args:
+        pid: whose; one that is gone, or hidden from us, has none. None means this process.
+    """
+    folder = f"/proc/{'self' if pid is None else pid}/task"
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        for thread in os.listdir(folder):
+            try:
+                fd = os.open(f"{folder}/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                if Path(f"{folder}/{thread}").exists():
+                    return None
+                continue  # the thread has ended
+            with os.fdopen(fd, "rb") as file:
+                found += map(int, file.read().split())
+    return found
 
 
 def identify(pid: int) -> ProcessIdentity | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import trio
 
 from engine.core.errors import ExternalError
-from engine.system import family, ledger, strays
+from engine.system import family, ledger, meter, strays
 from engine.system.groups import end_group, signal_group
 from engine.system.identity import ProcessIdentity, identify
 from engine.system.nursery import open_flat_nursery
@@ -128,6 +128,7 @@ async def run(
             for pump in child.pumps():
                 nursery.start_soon(pump)
             try:
+                meter.begin(child.program)
                 if started is not None:
                     started(child.identity)
                 with trio.CancelScope() as enough:
@@ -212,14 +213,14 @@ class _Child:
     """A started program, with what we hold of it.
 
     Attributes:
-        call: the value of its PINATA_CALL; None for a program without a mark.
+        program: what it is to who measures or ends it; None for one without a mark.
         forget: to be called once it is collected.
         pidfd: readable once it has ended; None where the kernel has none.
     """
 
     popen: "subprocess.Popen[bytes]"
     identity: ProcessIdentity
-    call: str | None
+    program: meter.Program | None
     forget: Callable[[], None]
     pidfd: int | None
     stdin: InputPipe | None
@@ -265,10 +266,11 @@ async def _finish(child: _Child, term_grace_s: float) -> bool:
     signal_group(group, signal.SIGKILL)
     with trio.move_on_after(_KILL_LIMIT_S) as limit:
         await child.wait_end()
+        await meter.end(child.program)
         child.collect()
         await end_group(group)
-        if child.call is not None:
-            await strays.end_adopted(child.call)
+        if child.program is not None:
+            await strays.end_adopted(child.program.call)
     if limit.cancelled_caught:
         _log.warning("process group %s does not die of SIGKILL; leaving it", group)
         _undying.append(child.popen)
@@ -332,12 +334,14 @@ def _hold(
         stdin = InputPipe(popen.stdin.fileno(), spec.stdin, popen.stdin.close)
     identity = identify(popen.pid)
     assert identity is not None
-    if spec.mark is not None:
+    program = None
+    if spec.mark is not None and call is not None:
         ledger.write_down(spec.mark, identity)
+        program = meter.Program(spec.mark, call, identity)
     return _Child(
         popen=popen,
         identity=identity,
-        call=call,
+        program=program,
         forget=forget,
         pidfd=_open_pidfd(popen.pid, closing),
         stdin=stdin,

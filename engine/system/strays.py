@@ -10,7 +10,7 @@ the living owner ends it soon after it was adopted; once that owner is dead, nob
 import logging
 import os
 import signal
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from engine.system.identity import (
     ProcessIdentity,
     ProcessStat,
     all_pids,
+    boot_id,
     identify,
     is_alive,
     read_stat,
@@ -52,6 +53,17 @@ async def end_adopted(call: str) -> None:
     killed in ten seconds is left.
     """
     await _end_adopted(call)
+
+
+def adopted_by_call() -> Mapping[str, Sequence[ProcessIdentity]]:
+    """Return the adopted children that live, by the call that their environment names; blocks."""
+    found: dict[str, list[ProcessIdentity]] = {}
+    for stat in family.adopted() if family.adopts() else ():
+        call = b"" if stat.is_dead else _environment(stat.pid).get(_CALL, b"")
+        if call:
+            identity = ProcessIdentity(stat.pid, stat.start_ticks, boot_id())
+            found.setdefault(call.decode("ascii", "replace"), []).append(identity)
+    return found
 
 
 async def end_unclaimed() -> None:

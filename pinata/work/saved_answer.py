@@ -5,6 +5,7 @@ from typing import Any
 from engine.core.fingerprint import change_entry
 from engine.core.ids import AttemptId
 from engine.core.spec import Kind, TaskSpec
+from engine.core.view import ResourcesView
 from pinata.work.receipt import proof_answer
 from pinata.work.result import Artifact, SavedResult, SteerRecord, changes_of
 from pinata.work.shown import ShownRun
@@ -27,6 +28,7 @@ def saved_answer(shown: ShownRun, task: TaskSpec) -> dict[str, Any]:
         **_unshortened(summary, result),
         **_ended(result),
         **_setup(shown, task, result),
+        **_resources(view.resources),
         "digest": view.digest,
     }
 
@@ -79,6 +81,19 @@ def _ended(result: SavedResult) -> dict[str, Any]:
 def _steer(steer: SteerRecord) -> dict[str, str]:
     way = "followUp" if steer.follow_up else "steer"
     return {"as": way, "sender": steer.sender.value, "message": steer.text}
+
+
+def _resources(used: ResourcesView | None) -> dict[str, Any]:
+    """Return what the programs of the attempt used, if its run was observed."""
+    if used is None:
+        return {}
+    out = {
+        "cpuS": used.cpu_s,
+        "peakMemoryBytes": used.peak_memory_bytes,
+        "readBytes": used.read_bytes,
+        "writtenBytes": used.written_bytes,
+    }
+    return {"resources": {key: value for key, value in out.items() if value is not None}}
 
 
 def _setup(shown: ShownRun, task: TaskSpec, result: SavedResult) -> dict[str, Any]:

@@ -281,7 +281,10 @@ async def _tell_the_rest(story: Story) -> None:
         builder("fix", GREETING, checks=wrong),
         judge | {"reviewBase": "HEAD"},
     ]
-    answer = await story.call("pinata_run", _SUMMARY, approval="Robin", tasks=tasks)
+    observed = {"mode": "observe"}
+    answer = await story.call(
+        "pinata_run", _SUMMARY, approval="Robin", tasks=tasks, config=observed
+    )
     run = answer["run"]
     for task in ("look", "stuck", "fix", "judge"):
         await story.call("pinata_status", _RESULT, run=run, task=task, detail="result")
