@@ -162,6 +162,11 @@ class RunFolder:
         """Hand-offs of approved changes, a folder each; it need not be there."""
         return self.path / "handoffs"
 
+    @property
+    def deliveries(self) -> Path:
+        """Of which settlements the run's session was told, a file each; it need not be there."""
+        return self.path / "deliveries"
+
     def result_file(self, task: TaskId) -> Path:
         """Return where the newest result of `task` lies."""
         return self.results / result_name(AttemptId(task, 0))
@@ -256,6 +261,11 @@ def result_name(attempt: AttemptId) -> str:
     if not attempt.number:
         return f"{attempt.task}.json"
     return f"{attempt.task}.{attempt.number}.json"
+
+
+def is_run_id(text: str) -> bool:
+    """Return whether `text` has the form of a run's id."""
+    return _RUN_ID.fullmatch(text) is not None
 
 
 def runs_dir(common_dir: Path) -> Path:

@@ -76,6 +76,11 @@ class Runtime:
         return next((each for each in self._under_way if each.id == run), None)
 
     @property
+    def runs(self) -> frozenset[RunId]:
+        """The runs that this process owns at the moment."""
+        return frozenset(each.id for each in self._under_way if each.id is not None)
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is under way."""
         return not self._under_way

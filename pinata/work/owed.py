@@ -1,0 +1,327 @@
+"""What a session is owed: the settlements of its runs that it was not told of yet.
+
+How often a run settled is counted from its log, and what the session was told of lies in the run's
+own folder, a file for each settlement; nothing else is kept about it. A look costs little where
+nothing is new, however many runs the session has. Every function blocks, and one process at a time
+may look: the one that holds the session's lock.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.errors import CorruptionError, UsageError
+from engine.core.events import RunResumed, RunSettled
+from engine.core.ids import RunId
+from engine.core.outcome import Status
+from engine.logreader import LogReader
+from engine.records.session import (
+    RECORD_LIMIT_BYTES,
+    DeliveredV1,
+    decode_delivered,
+    decode_session_run,
+    encode_record,
+)
+from engine.store import RunFolder, is_run_id, runs_dir
+from engine.system import files
+from engine.system.holder import read_live_holder
+from pinata.work.history import read_record
+from pinata.work.own_records import FileFacts, file_facts
+from pinata.work.places import Places
+from pinata.work.session import Session
+
+# What is told instead of settlements where the records of a run are damaged.
+DAMAGE = 0
+_ENTRY = ".json"
+_SET_ASIDE = ".unreadable"
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """That a run settled.
+
+    Attributes:
+        number: 1 is the first of its run.
+        at_ms: epoch milliseconds.
+    """
+
+    number: int
+    at_ms: int
+    status: Status
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What a session was not told yet of one run, and how that run stands.
+
+    Attributes:
+        folder: the run's; None when what leads to it is damaged.
+        root: the checkout that it was started from, under the same condition.
+        settlements: those that it was not told of, the oldest first.
+        newest: the number of its newest settlement, 0 before the first.
+        is_settled: it has not gone on after that.
+        damage: what is wrong with its records if the session was not told of that.
+    """
+
+    run: RunId
+    folder: RunFolder | None
+    root: Path | None
+    settlements: tuple[Settlement, ...] = ()
+    newest: int = 0
+    is_settled: bool = False
+    damage: str | None = None
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self.settlements) or self.damage is not None
+
+
+class UnknownDeliveryError(UsageError):
+    """Nothing of the kind was ever owed."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"there is no delivery {key} of this session")
+
+
+class Accounts:
+    """What is owed of each run of one session."""
+
+    def __init__(self, session: Session) -> None:
+        """Begin without having read anything."""
+        self._session = session
+        self._known: dict[RunId, _Account] = {}
+
+    def look(self, leave_out: Collection[RunId] = ()) -> Iterator[Owed]:
+        """Yield how each run stands, in no order.
+
+        What leads to a run that never came to be, or that somebody removed, is removed.
+
+        Args:
+            leave_out: runs that are not looked at.
+        """
+        for run in self._runs():
+            if run not in leave_out and (owed := self._look(run)) is not None:
+                yield owed
+
+    def confirm(self, run: RunId, number: int) -> None:
+        """Make durable that the session was told of a settlement; again is no harm.
+
+        Raises:
+            UnknownDeliveryError: the session was never owed it.
+            OSError: it cannot be written.
+        """
+        if not is_run_id(run):
+            raise UnknownDeliveryError(f"{run}/{number}")
+        try:
+            account = self._account(run)
+        except FileNotFoundError:
+            return  # somebody removed the run, and with it what was owed
+        except CorruptionError as error:
+            if number != DAMAGE:
+                raise UnknownDeliveryError(f"{run}/{number}") from error
+            entry = self._session.run_file(run)
+            entry.rename(entry.with_suffix(_SET_ASIDE))
+            files.sync_dir(entry.parent)
+            return
+        if account.folder.path.is_dir():
+            account.confirm(number)
+
+    def _runs(self) -> list[RunId]:
+        try:
+            names = [path.name for path in self._session.runs.iterdir()]
+        except FileNotFoundError:
+            return []
+        runs = [RunId(name.removesuffix(_ENTRY)) for name in names if name.endswith(_ENTRY)]
+        return [run for run in runs if is_run_id(run)]
+
+    def _look(self, run: RunId) -> Owed | None:
+        try:
+            account = self._account(run)
+        except FileNotFoundError:
+            return None
+        except CorruptionError as error:
+            return Owed(run, None, None, damage=str(error))
+        try:
+            owed = account.look()
+        except OSError as error:
+            return Owed(run, account.folder, None, damage=_what_is_wrong(error))
+        if owed is None and account.is_void():
+            self._session.run_file(run).unlink(missing_ok=True)
+            del self._known[run]
+        return owed
+
+    def _account(self, run: RunId) -> "_Account":
+        """Return the account of a run, whose entry is read once.
+
+        Raises:
+            FileNotFoundError: the session has no such run.
+            CorruptionError: its entry is damaged.
+        """
+        if run not in self._known:
+            path = self._session.run_file(run)
+            found = decode_session_run(files.read_regular(path, RECORD_LIMIT_BYTES), str(path))
+            if found.run != run:
+                raise CorruptionError(f"{path} is the entry of another run, {found.run}")
+            common, root = Path(found.common_dir), Path(found.root)
+            # Where the user's state lies does not matter for what is in the repository.
+            places = Places(common, self._session.folder)
+            self._known[run] = _Account(self._session.key, run, places, root)
+        return self._known[run]
+
+
+class _Account:
+    """One run of a session, and how far its records were read."""
+
+    def __init__(self, key: str, run: RunId, places: Places, root: Path) -> None:
+        self.folder = RunFolder(runs_dir(places.common) / run)
+        self._key = key
+        self._run = run
+        self._places = places
+        self._root = root
+        self._told: set[int] | None = None
+        # How long the log was when the session had been told of all that it held.
+        self._told_bytes: int | None = None
+        self._quiet: tuple[_Facts, Owed] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._log = LogReader(self.folder.events_file, self._run)
+        self._settlements: list[Settlement] = []
+        self._is_settled = False
+
+    def look(self) -> Owed | None:
+        """Return how the run stands; None when it is not there."""
+        facts = _facts(self.folder)
+        if self._quiet is not None and self._quiet[0] == facts:
+            return self._quiet[1]
+        if facts.record is None and facts.log is None:
+            return None
+        owed = self._read(facts)
+        if not owed.is_anything:
+            self._quiet = facts, owed
+            if owed.is_settled:
+                self._forget()
+        return owed
+
+    def is_void(self) -> bool:
+        """Return whether the run is gone for good, or never came to be.
+
+        A repository that is not there may come back, and a run whose lock is held is being made.
+        """
+        if not self._places.common.is_dir():
+            return False
+        if read_live_holder(self._places.run_lock(self._run)) is not None:
+            return False
+        # In this order: the lock is held until the record is there.
+        return not self.folder.run_file.exists()
+
+    def _read(self, facts: "_Facts") -> Owed:
+        told = self._read_told()
+        if facts.distrust is None and facts.log is not None and facts.log[1] == self._told_bytes:
+            return self._owed(newest=max(told), is_settled=True)
+        try:
+            if read_record(self.folder).session != self._key:
+                return self._owed(is_settled=True)
+            self._read_log()
+        except (CorruptionError, OSError) as error:
+            self._forget()
+            says = None if DAMAGE in told else _what_is_wrong(error)
+            return self._owed(is_settled=True, damage=says)
+        owing = tuple(each for each in self._settlements if each.number not in told)
+        newest = len(self._settlements)
+        return self._owed(settlements=owing, newest=newest, is_settled=self._is_settled)
+
+    def _owed(
+        self,
+        *,
+        settlements: tuple[Settlement, ...] = (),
+        newest: int = 0,
+        is_settled: bool,
+        damage: str | None = None,
+    ) -> Owed:
+        return Owed(self._run, self.folder, self._root, settlements, newest, is_settled, damage)
+
+    def _read_told(self) -> set[int]:
+        if self._told is None:
+            folder = self.folder.deliveries
+            names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+            self._told = {int(name) for name in names if _NUMBER.fullmatch(name)}
+            if self._told - {DAMAGE}:
+                self._told_bytes = _told_bytes(folder / str(max(self._told)))
+        return self._told
+
+    def _read_log(self) -> None:
+        new = self._log.read()
+        if new.is_afresh:
+            self._settlements, self._is_settled = [], False
+        for _, at_ms, event in new.events:
+            match event:
+                case RunSettled(status=status, reason=reason):
+                    number = len(self._settlements) + 1
+                    self._settlements.append(Settlement(number, at_ms, status, reason))
+                    self._is_settled = True
+                case RunResumed():
+                    self._is_settled = False
+                case _:
+                    pass
+
+    def confirm(self, number: int) -> None:
+        """See `Accounts.confirm`."""
+        told = self._read_told()
+        if number in told:
+            return
+        log_bytes = None
+        owed = self._read(_facts(self.folder))
+        if number == DAMAGE and owed.damage is None:
+            raise UnknownDeliveryError(f"{self._run}/{number}")
+        if number != DAMAGE:
+            if number not in {each.number for each in owed.settlements}:
+                raise UnknownDeliveryError(f"{self._run}/{number}")
+            if owed.is_settled and len(owed.settlements) == 1:
+                log_bytes = self._log.size
+        record = DeliveredV1(run=self._run, settlement=number, log_bytes=log_bytes)
+        files.make_private_dir(self.folder.deliveries)
+        path = self.folder.deliveries / str(number)
+        files.replace_file(path, encode_record(record), fault="delivery.confirmed")
+        told.add(number)
+        self._told_bytes, self._quiet = log_bytes, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is another as soon as somebody wrote to what is read of a run."""
+
+    record: FileFacts | None
+    log: FileFacts | None
+    distrust: FileFacts | None
+
+
+def _facts(folder: RunFolder) -> _Facts:
+    paths = folder.run_file, folder.events_file, folder.distrust_file
+    return _Facts(*(_facts_of(path) for path in paths))
+
+
+def _facts_of(path: Path) -> FileFacts | None:
+    try:
+        return file_facts(path)
+    except NotADirectoryError:
+        return None
+
+
+def _what_is_wrong(error: CorruptionError | OSError) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename} cannot be read: {error.strerror}"
+    return str(error)
+
+
+def _told_bytes(path: Path) -> int | None:
+    """Return what a confirmation says of the log; one that is damaged says nothing."""
+    try:
+        return decode_delivered(files.read_regular(path, RECORD_LIMIT_BYTES), str(path)).log_bytes
+    except CorruptionError:
+        return None
