@@ -46,7 +46,9 @@ _MODULES: Final = {
     RERUN: "pinata.tools.rerun",
     GC: "pinata.tools.gc",
 }
-TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in (RESUME, RERUN, GC))
+RUNS: Final = "runs"
+_COMMANDS: Final = frozenset({RESUME, RERUN, GC})
+TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in _COMMANDS)
 # Their runs can be reached from other processes, also where this one ends with them.
 _CARRYING: Final = frozenset({"pinata_run", "pinata_repair", RESUME, RERUN})
 _AGENT_MARK = "PINATA_AGENT"
@@ -116,6 +118,19 @@ async def call_tool(context: Context, name: str, arguments: object) -> Answer:
     if name not in TOOL_NAMES:
         raise UsageError(f"unknown tool '{name}': the tools are {', '.join(TOOL_NAMES)}")
     return await _call(context, name, arguments)
+
+
+async def call_for_session(context: Context, name: str, arguments: object) -> Answer:
+    """Call a tool, or a command of people that a session passes on for its user, by name.
+
+    Raises:
+        PinataError: see `call_tool`.
+    """
+    if name == RUNS:
+        return await outline_runs(context)
+    if name in _COMMANDS:
+        return await _call(context, name, arguments)
+    return await call_tool(context, name, arguments)
 
 
 async def resume_run(context: Context, prefix: str) -> Answer:

@@ -61,11 +61,15 @@ class LineWriter:
 
     async def write(self, text: str) -> None:
         """Send all of `text`."""
+        await self.write_bytes(text.encode())
+
+    async def write_bytes(self, data: bytes) -> None:
+        """Send all of `data`."""
         if self._is_broken:
             await trio.lowlevel.checkpoint()
             return
         try:
-            await self._stream.send_all(text.encode())
+            await self._stream.send_all(data)
         except trio.BrokenResourceError:
             self._is_broken = True
 

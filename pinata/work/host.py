@@ -1,0 +1,132 @@
+"""A session's host put together: its lock, its runs, its socket, and what clients see of it."""
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import trio
+
+from agents.traffic import Traffic
+from engine.core.errors import HeldElsewhereError
+from engine.system import locks, sockets
+from engine.system.holder import read_holder
+from pinata.work.host_calls import Perform
+from pinata.work.host_delivery import Owed
+from pinata.work.host_record import published
+from pinata.work.host_server import ComeHome, HostServer, Terms, open_server
+from pinata.work.owned_run import OwnedRun
+from pinata.work.runtime import Runtime, open_runtime
+from pinata.work.session import Session, prepare_session
+
+LEAVING: Final = "the host of the session has left"
+# Whoever starts a host does so alone, so only one that is leaving can be in its way.
+LOCK_WAIT_S: Final = 10.0
+SOCKET_NAME: Final = "host.sock"
+_TOKEN_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a host does, which needs its runs.
+
+    Attributes:
+        perform: carries out calls.
+        owed: what the session has still to be told.
+        come_home: looks after the session's runs that nobody owns; returns what to tell of them.
+    """
+
+    perform: Perform
+    owed: Owed
+    come_home: ComeHome
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a host works.
+
+    Attributes:
+        environment: of all calls.
+        version: of this program.
+        tools: described, as clients are told of them.
+        traffic: shared by the agents of all runs.
+    """
+
+    environment: Mapping[str, str]
+    version: str
+    tools: Sequence[Mapping[str, Any]]
+    traffic: Traffic
+
+
+@asynccontextmanager
+async def open_host(
+    session: Session, setting: Setting, work: Callable[[Runtime], Work]
+) -> AsyncIterator[HostServer]:
+    """Be the session's host inside the block; on leaving it, all that is under way is ended.
+
+    Args:
+        session: whose.
+        setting: where it works.
+        work: what it does with its runs.
+
+    Raises:
+        HeldElsewhereError: another process is, and does not leave.
+        PinataError: the session's folder cannot be used.
+    """
+    await prepare_session(session)
+    bell = _Bell()
+    temporary = await trio.to_thread.run_sync(sockets.temporary_folder, setting.environment)
+    async with (
+        _claimed(session),
+        open_runtime(setting.traffic, leaving=LEAVING, announce=bell.ring) as runtime,
+        sockets.open_listener(session.folder, SOCKET_NAME, temporary) as listener,
+    ):
+        does = work(runtime)
+        terms = Terms(
+            session=session.key,
+            token=secrets.token_urlsafe(_TOKEN_BYTES),
+            version=setting.version,
+            tools=setting.tools,
+            perform=does.perform,
+            owed=does.owed,
+        )
+        async with (
+            open_server(terms, runtime, does.come_home) as server,
+            trio.open_nursery() as nursery,
+        ):
+            bell.rings = server.look
+            nursery.start_soon(trio.serve_listeners, server.converse, [listener.listener])
+            async with published(session, listener.path, terms.token):
+                yield server
+            # Connected clients hear goodbye; nobody else gets in.
+            await server.say_goodbye()
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _claimed(session: Session) -> AsyncIterator[None]:
+    """Hold the session's lock inside the block, waiting a while for a host that is leaving."""
+    async with AsyncExitStack() as held:
+        claim = locks.hold(
+            session.lock, what="the session", holder=f"its host, process {os.getpid()}"
+        )
+        with trio.move_on_after(LOCK_WAIT_S) as waiting:
+            await held.enter_async_context(claim)
+        if waiting.cancelled_caught:
+            holder = await trio.to_thread.run_sync(read_holder, session.lock)
+            raise HeldElsewhereError("this session", holder)
+        yield
+
+
+class _Bell:
+    """Rings when a run has ended, once there is somebody who hears it."""
+
+    def __init__(self) -> None:
+        self.rings: Callable[[], None] = lambda: None
+
+    async def ring(self, _: OwnedRun) -> None:
+        """Tell that a run has ended."""
+        await trio.lowlevel.checkpoint()
+        self.rings()

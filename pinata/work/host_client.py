@@ -1,0 +1,156 @@
+"""Reaches the host of a session, and starts one where there is none."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+import pinata
+from engine.core.errors import ExternalError, PinataError
+from engine.records.host import HostRecordV1, hello
+from engine.system import locks, sockets
+from engine.system.log_file import open_log_file
+from engine.system.process import start_detached
+from pinata.work.blocking import in_thread
+from pinata.work.frames import FrameError, send_frame
+from pinata.work.host_record import find_host
+from pinata.work.session import Session, prepare_session
+
+ATTACH_LIMIT_S: Final = 15.0
+NUDGE_LIMIT_S: Final = 1.0
+_CHUNK_BYTES = 64 << 10
+# Nobody who started a host by mistake shall be taken for an agent, or an agent for nobody.
+_AGENT_MARK = "PINATA_AGENT"
+# There `-m` finds this very program, whatever is on the path.
+_PLACE: Final = Path(pinata.__file__).resolve().parents[1]
+_log = logging.getLogger(f"pinata.{__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A connection to a host that answers.
+
+    Attributes:
+        heard: what the host has said already; a whole frame at least.
+    """
+
+    stream: trio.SocketStream
+    heard: bytes
+
+
+async def attach(
+    session: Session, environment: Mapping[str, str], first: Mapping[str, Any]
+) -> Attachment:
+    """Return a connection to the session's host, which is started if there is none.
+
+    Args:
+        session: whose host.
+        environment: of the host, if it is started; all its calls see that.
+        first: the client's hello; the token is added.
+
+    Raises:
+        ExternalError: no host could be started, or none answers in time.
+        PinataError: what lies in the session's folder is damaged, or not this user's.
+    """
+    known: HostRecordV1 | None = None
+    with trio.move_on_after(ATTACH_LIMIT_S):
+        await prepare_session(session)
+        while True:
+            known = await find_host(session)
+            if known is not None:
+                attachment = await _introduce(known, first)
+                if attachment is not None:
+                    return attachment
+            await _start(session, environment, known)
+    if known is None:
+        raise ExternalError(f"the host of this session does not start; see {session.log_file}")
+    raise ExternalError(
+        f"the host of this session, process {known.pid}, does not answer; "
+        f"see {session.log_file}, or end it"
+    )
+
+
+async def nudge(session: Session) -> None:
+    """Have the session's host, if one lives, look for what is to be told.
+
+    Never fails, and waits no longer than a second: a host finds out sooner or later.
+    """
+    try:
+        with trio.move_on_after(NUDGE_LIMIT_S):
+            record = await find_host(session)
+            if record is None:
+                return
+            async with await sockets.connect(Path(record.socket)) as stream:
+                frame = hello(record.token, "nudge", session.key)
+                await send_frame(stream, frame, patience_s=NUDGE_LIMIT_S)
+                await _receive(stream)
+    except PinataError as error:
+        _log.debug("session %s: its host was not nudged: %s", session.key, error)
+
+
+async def _introduce(record: HostRecordV1, first: Mapping[str, Any]) -> Attachment | None:
+    """Say hello to a host; None when it is dead, or leaves at this very moment."""
+    try:
+        stream = await sockets.connect(Path(record.socket))
+    except sockets.NobodyListensError:
+        return None
+    heard = b""
+    try:
+        with suppress(FrameError):
+            frame = {**first, "token": record.token}
+            await send_frame(stream, frame, patience_s=ATTACH_LIMIT_S)
+            while b"\n" not in heard and (data := await _receive(stream)):
+                heard += data
+    finally:
+        if b"\n" not in heard:
+            await trio.aclose_forcefully(stream)
+    return Attachment(stream, heard) if b"\n" in heard else None
+
+
+async def _receive(stream: trio.SocketStream) -> bytes:
+    try:
+        return bytes(await stream.receive_some(_CHUNK_BYTES))
+    except trio.BrokenResourceError:
+        return b""
+
+
+async def _start(
+    session: Session, environment: Mapping[str, str], known: HostRecordV1 | None
+) -> None:
+    """Start a host, unless somebody else has done so since `known` was found.
+
+    Raises:
+        ExternalError: it could not be started, or ended before it served.
+    """
+    turn = session.lock.with_name(f"{session.lock.stem}.start.lock")
+    async with locks.hold(
+        turn, what="the start of the session's host", holder=f"process {os.getpid()}"
+    ):
+        if await find_host(session) != known:
+            return
+        said = await _spawn(session, environment)
+    if said is None:
+        raise ExternalError(f"the host of this session ended at once; see {session.log_file}")
+    answer = json.loads(said)
+    if "error" in answer:
+        raise ExternalError(f"the host of this session cannot start: {answer['error']}")
+
+
+async def _spawn(session: Session, environment: Mapping[str, str]) -> bytes | None:
+    """Start a host; return what it says once it serves, or cannot."""
+    argv = (sys.executable, "-m", "pinata", "host", f"--session={session.key}")
+    env = {name: value for name, value in environment.items() if name != _AGENT_MARK}
+    log = await in_thread(
+        lambda: open_log_file(session.log_file), "cannot write the log of the session's host"
+    )
+    try:
+        return await start_detached(argv, cwd=_PLACE, env=env, log=log)
+    finally:
+        os.close(log)

@@ -1,0 +1,64 @@
+"""Where a session's host can be found: a file that lies there while it serves."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import trio
+
+from engine.core.errors import ConflictError, CorruptionError
+from engine.records.host import HostRecordV1, decode_host, encode_host
+from engine.system import files
+from pinata.work.blocking import in_thread
+from pinata.work.session import Session
+
+_LIMIT_BYTES = 64 << 10
+
+
+@asynccontextmanager
+async def published(session: Session, socket: Path, token: str) -> AsyncIterator[None]:
+    """Let clients find this process inside the block; it holds the session's lock.
+
+    Raises:
+        ExternalError: the disk is full or broken.
+    """
+    record = HostRecordV1(session=session.key, socket=str(socket), token=token, pid=os.getpid())
+    path = session.host_file
+    await in_thread(
+        lambda: files.replace_file(path, encode_host(record), fault="host.record"),
+        "cannot write how to reach the host",
+    )
+    try:
+        yield
+    finally:
+        # Whoever holds the lock is the only one who writes it.
+        with trio.CancelScope(shield=True), suppress(OSError):
+            await trio.to_thread.run_sync(path.unlink)
+
+
+async def find_host(session: Session) -> HostRecordV1 | None:
+    """Return how to reach the session's host; None when there was none, or it left in order.
+
+    A host that was killed leaves its record behind.
+
+    Raises:
+        ConflictError: the record is another user's.
+        CorruptionError: it is no record of a host of this session.
+        ExternalError: it cannot be read.
+    """
+    return await in_thread(lambda: _read(session), "cannot read how to reach the host")
+
+
+def _read(session: Session) -> HostRecordV1 | None:
+    path = session.host_file
+    try:
+        owner, data = path.lstat().st_uid, files.read_regular(path, _LIMIT_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if owner != os.geteuid():
+        raise ConflictError(f"{path} belongs to another user; move it away and try again")
+    record = decode_host(data, str(path))
+    if record.session != session.key:
+        raise CorruptionError(f"{path} is the record of another session's host; remove it")
+    return record
