@@ -16,10 +16,11 @@ import trio
 
 from engine.system import faults
 from pinata import app
-from pinata.tools import repair, runs
+from pinata.tools import repair, rerun, runs
+from pinata.tools.registry import RERUN
 from pinata.work.observer import Silence
 
-LOADED = (repair, runs)
+LOADED = (repair, rerun, runs)
 
 
 class Forker:
@@ -29,7 +30,7 @@ class Forker:
         self._process = process
 
     def call(self, root: Path, tool: str, arguments: object, plan: str) -> int:
-        """Call a tool from `root` under a fault plan; return the exit code of the process.
+        """Call a tool, or rerun, from `root` under a fault plan; return the process's exit code.
 
         It is negative when a signal ended it, and 1 when the call failed.
         """
@@ -73,7 +74,11 @@ def _serve() -> None:
 def _call(root: str, tool: str, arguments: object, plan: str) -> None:
     faults.install(plan)
     context = app.build_context(dict(os.environ), Path(root), Silence())
-    trio.run(app.call_tool, context, tool, arguments)
+    if tool == RERUN:
+        assert isinstance(arguments, str)
+        trio.run(app.rerun_run, context, arguments)
+    else:
+        trio.run(app.call_tool, context, tool, arguments)
 
 
 if __name__ == "__main__":

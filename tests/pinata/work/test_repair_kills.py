@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,12 @@ from engine.logreader import replay
 from engine.store import RunFolder
 from pinata import app
 from pinata.work.observer import Silence
+from tests.support.kept import restore, telling_points
 from tests.support.projects import Project, approves, builder, reviewer, shell, submits
 from tests.support.tool_child import Forker, open_forker
 
 pytestmark = pytest.mark.slow
 
-Point = tuple[str, int]  # its name, and the number of the pass
 UNSETTLED = ("queued", "running")
 REQUEST = {"task": "fix", "feedback": "b.txt too"}
 
@@ -59,33 +58,6 @@ def forker(project: Project) -> Iterator[Forker]:
         yield forker
 
 
-def restore(project: Project, kept: Path) -> None:
-    """Make everything as it was kept; folders stay the same ones, as a worktree must."""
-    mirror(kept, project.folder)
-
-
-def mirror(source: Path, target: Path) -> None:
-    for there in target.iterdir():
-        if there.is_dir() and not there.is_symlink():
-            if not (source / there.name).is_dir() or (source / there.name).is_symlink():
-                shutil.rmtree(there)
-        else:
-            there.unlink()
-    for each in source.iterdir():
-        if each.is_dir() and not each.is_symlink():
-            (target / each.name).mkdir(exist_ok=True)
-            mirror(each, target / each.name)
-        else:
-            shutil.copy2(each, target / each.name, follow_symlinks=False)
-    shutil.copystat(source, target)
-
-
-def telling_points(names: list[str]) -> list[Point]:
-    """Return of each name the first passes and the last one."""
-    passes = Counter(names)
-    return [(name, n) for name, most in passes.items() for n in sorted({1, min(2, most), most})]
-
-
 def facts(project: Project, run: str) -> dict[str, Any]:
     answer = trio.run(project.call, "pinata_status", {"run": run})
     return {task["id"]: task for task in answer["tasks"]}
@@ -99,7 +71,7 @@ def test_repair_killed_at_any_step_is_closed_by_resume_and_never_brings_back_the
     assert forker.call(root, "pinata_repair", request, f"record:{record}") == 0
     log = RunFolder(root / ".git" / "pinata" / RunId(run)).events_file
     for name, number in telling_points(record.read_text().split()):
-        restore(project, kept)
+        restore(project.folder, kept)
         ended = forker.call(root, "pinata_repair", request, f"kill:{name}:{number}")
         assert ended == -signal.SIGKILL, (name, number)
         asked = any(isinstance(e.event, RepairRequested) for e in replay(log, RunId(run)))
