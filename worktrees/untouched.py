@@ -49,8 +49,8 @@ class Left:
 async def find_touch(repo: Repository, left: Left, scratch: Path) -> str | None:
     """Return what in a worktree is not the engine's own, as a sentence; None when nothing is.
 
-    Nothing is written, neither there nor into the repository. A worktree whose folder is gone holds
-    nothing of anybody's.
+    Nothing is written, neither there nor into the repository, though Git may renew the times of
+    objects that it meets again. A worktree whose folder is gone holds nothing of anybody's.
 
     Args:
         repo: any working tree of the repository.
