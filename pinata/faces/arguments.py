@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
     _add_running(commands)
+    _add_reaching(commands)
     _add_reading(commands)
     _add_applying(commands)
     _add_collecting(commands)
@@ -110,6 +111,20 @@ def _add_running(commands: _Commands) -> None:
 
     for command in (run, resume, rerun, repair):
         command.add_argument("--plain", action="store_true", help="lines also on a terminal")
+
+
+def _add_reaching(commands: _Commands) -> None:
+    steer = _command(commands, "steer", "send a message to the agent of a running task")
+    _about_run(steer)
+    steer.add_argument("task", help="whose agent")
+    steer.add_argument("message", help="what it is to read after its current turn")
+    steer.add_argument(
+        "--follow-up", action="store_true", help="have it read that once it would otherwise stop"
+    )
+
+    cancel = _command(commands, "cancel", "end a run that goes on, or one task of it")
+    _about_run(cancel)
+    cancel.add_argument("task", nargs="?", help="end this task alone, and block what needs it")
 
 
 def _add_reading(commands: _Commands) -> None:

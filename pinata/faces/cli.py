@@ -32,6 +32,8 @@ _MODULES: Mapping[str, str] = {
     "resume": "pinata.faces.running",
     "rerun": "pinata.faces.running",
     "repair": "pinata.faces.running",
+    "steer": "pinata.faces.control",
+    "cancel": "pinata.faces.control",
     "agents": "pinata.faces.agents",
     "status": "pinata.faces.reading",
     "transcript": "pinata.faces.reading",

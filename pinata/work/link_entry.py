@@ -27,7 +27,7 @@ class NoLinkError(ConflictError):
     def __init__(self, run: RunId) -> None:
         self.run = run
         super().__init__(
-            f"no live process serves run {run}: if it has not ended, "
+            f"no live process owns run {run}, so nothing of it is running: "
             f"`pinata resume {run}` finishes or closes it"
         )
 

@@ -14,8 +14,8 @@ from tests.support.screens import APPROVED, ORDER, REJECTED, Screen, Stage
 NAMES = sorted(path.stem for path in (FOLDER / "commands").iterdir())
 PAGES = {name: Page(f"commands/{name}.md") for name in NAMES}
 CODES = {"0", "1", "2", "3", "4", "5"}
-# Their examples need a client, a terminal or a Pi, and have tests of their own.
-NO_SCREEN = {"install", "mcp", "uninstall"}
+# Their examples need a client, a terminal, a Pi or a run at work, and have tests of their own.
+NO_SCREEN = {"cancel", "install", "mcp", "steer", "uninstall"}
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +73,12 @@ def test_unknown_run_ends_with_2_wherever_a_page_says_so(
     monkeypatch.chdir(project.repo.root)
     more = {
         "repair": ["fix", "--feedback", "Mend it."],
+        "steer": ["fix", "Mind the tests."],
         "transcript": ["fix"],
         "rollback": ["--confirm"],
     }
     about_runs = [name for name, page in PAGES.items() if "| `run` |" in page.text]
-    assert len(about_runs) == 10
+    assert len(about_runs) == 12
     for name in about_runs:
         assert "2" in [row.name for row in PAGES[name].rows("Exit codes")]
         assert cli.main([name, "zz", *more.get(name, [])], project.env) == 2

@@ -335,22 +335,35 @@ async def test_call_that_is_given_up_ends_its_run_in_order(stage: Stage) -> None
 
 
 @pytest.mark.slow
-async def test_run_that_another_process_owns_is_left_alone(stage: Stage) -> None:
+async def test_run_that_another_process_owns_is_steered_and_cancelled_through_its_socket(
+    stage: Stage,
+) -> None:
     project, ends = stage.project, Ends()
     async with project.owning(ends):
         run = (await stage.start())["run"]
         own, project.runtime = project.runtime, None
-        holder = f"process {os.getpid()}"
-        for tool, more, verb in (
-            ("pinata_cancel", {}, "cancel"),
-            ("pinata_steer", {"task": "fix", "message": "x"}, "steer"),
-        ):
-            assert await refusal(project, tool, run=run, **more) == (
-                f"run {run} is owned by {holder}: {verb} it where it was started"
-            )
-        project.runtime = own
+        steering = {"run": run, "task": "fix", "message": "Use two words."}
+        assert await project.call("pinata_steer", steering) == {
+            "run": run,
+            "task": "fix",
+            "delivered": "steer",
+        }
+        only = "only the agent of a running task can be steered"
+        assert await refusal(project, "pinata_steer", **steering | {"task": "judge"}) == (
+            f"task 'judge' is queued: {only}"
+        )
+        assert '"nosuch" is not a task of this run' in await refusal(
+            project, "pinata_cancel", run=run, task="nosuch"
+        )
+        cancelled = await project.call("pinata_cancel", {"run": run, "task": "judge"})
+        assert cancelled == {"run": run, "task": "judge", "cancelled": True}
         await stage.let_go()
         await ends.answer()
+        project.runtime = own
+    assert [each for each in stage.recorded(run) if isinstance(each, ORDERS)] == [
+        CancelRequested("cancelled by the coordinator", TaskId("judge")),
+        SteerDelivered(AttemptId(FIX, 1), "Use two words.", follow_up=False),
+    ]
 
 
 @pytest.mark.slow
