@@ -81,6 +81,8 @@ def test_every_command_that_is_described_exists() -> None:
         "rollback",
         "resume",
         "repair",
+        "steer",
+        "cancel",
         "doctor",
         "tools",
         "mcp",
