@@ -11,7 +11,7 @@ from agents.steering import Steers
 from agents.submission import SUBMIT_RESULT, Submission, SubmissionRules, check_submission
 from agents.tidy import summarize_call, tidy_call
 from agents.toolbox import Toolbox
-from engine.core.events import ToolEnded, ToolStarted, Trace
+from engine.core.events import ToolEnded, ToolStarted, ToolUpdated, Trace
 from engine.core.ids import AttemptId
 
 _TOO_LATE = "not carried out: your result was accepted, and with it your work is done"
@@ -70,15 +70,19 @@ class Hands:
             return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
         if call.name == SUBMIT_RESULT:
             return ToolAnswer(_NOT_IN_A_SCRIPT, is_error=True) if is_nested else self._judge(call)
+
+        def update(text: str) -> None:
+            self.note(ToolUpdated(self.attempt, call.id, call.name, text))
+
         if is_nested:
-            return await self.toolbox.call(call.name, call.arguments)
+            return await self.toolbox.call(call.name, call.arguments, update=update)
 
         async def from_script(
             name: str, arguments: Mapping[str, object]
         ) -> ToolAnswer | BudgetKind:
             return await self._call_from_script(call.id, name, arguments)
 
-        return await self.toolbox.call(call.name, call.arguments, from_script)
+        return await self.toolbox.call(call.name, call.arguments, from_script, update=update)
 
     async def _call_from_script(
         self, script: str, name: str, arguments: Mapping[str, object]

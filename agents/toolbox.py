@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, overload
 
 import trio
 
 from agents.budget import BudgetKind
 from agents.filetools.registry import TOOLS
-from agents.filetools.tool import Tool, ToolAnswer, ToolContext
+from agents.filetools.tool import Tool, ToolAnswer, ToolContext, ignore_update
 from agents.guard import Guard
 from agents.models.port import ToolDeclaration
 
@@ -18,6 +18,7 @@ _log = logging.getLogger(f"pinata.{__name__}")
 
 # How a script calls a tool: name and arguments, guarded, counted and noted like every other call.
 # A kind of budget in place of an answer forbids the call: script and attempt are over.
+Update: TypeAlias = Callable[[str], None]
 NestedCall: TypeAlias = Callable[[str, Mapping[str, object]], Awaitable[ToolAnswer | BudgetKind]]
 
 
@@ -72,15 +73,27 @@ class Toolbox:
         return tuple(shown if self._script is None else [*shown, self._script.declaration])
 
     @overload
-    async def call(self, name: str, arguments: Mapping[str, object]) -> ToolAnswer: ...
+    async def call(
+        self, name: str, arguments: Mapping[str, object], *, update: Update = ignore_update
+    ) -> ToolAnswer: ...
 
     @overload
     async def call(
-        self, name: str, arguments: Mapping[str, object], nested: NestedCall
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        nested: NestedCall,
+        *,
+        update: Update = ignore_update,
     ) -> ToolAnswer | BudgetKind: ...
 
     async def call(
-        self, name: str, arguments: Mapping[str, object], nested: NestedCall | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        nested: NestedCall | None = None,
+        *,
+        update: Update = ignore_update,
     ) -> ToolAnswer | BudgetKind:
         """Carry a call out and return the answer for the model, refusals and breakdowns too.
 
@@ -88,6 +101,7 @@ class Toolbox:
             name: of the tool.
             arguments: as the model sent them.
             nested: how a script's calls are made; None for a call that a script makes itself.
+            update: see `ToolContext.update`.
 
         Returns:
             What forbids a call of the script, instead of an answer, if something does.
@@ -96,7 +110,7 @@ class Toolbox:
         if refusal is not None:
             return ToolAnswer(refusal.message, is_error=True)
         try:
-            answer = await self._perform(name, arguments, nested)
+            answer = await self._perform(name, arguments, nested, update)
         except Exception:  # noqa: BLE001 - a tool call's boundary: a bug in a tool must not end the agent
             _log.exception("tool %s broke", name)
             return ToolAnswer(f"{name} broke down; try another way", is_error=True)
@@ -105,7 +119,11 @@ class Toolbox:
         return answer
 
     async def _perform(
-        self, name: str, arguments: Mapping[str, object], nested: NestedCall | None
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        nested: NestedCall | None,
+        update: Update,
     ) -> ToolAnswer | BudgetKind:
         if self._script is not None and name == self._script.declaration.name:
             if nested is None:
@@ -115,4 +133,4 @@ class Toolbox:
         if tool is None:
             known = ", ".join(self._tools)
             return ToolAnswer(f"there is no tool of that name; yours are {known}", is_error=True)
-        return await tool.run(self._context, arguments)
+        return await tool.run(replace(self._context, update=update), arguments)

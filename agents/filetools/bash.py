@@ -15,8 +15,10 @@ import trio
 
 from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT, Kept, keep_last, with_notes
 from agents.filetools.arguments import BashArguments
+from agents.filetools.echo import Echo
 from agents.filetools.target import refuse_replaced
 from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
+from engine.system.nursery import open_flat_nursery
 from engine.system.output import ToFiles
 from engine.system.process import ProcessExit, ProcessSpec, run
 
@@ -40,7 +42,8 @@ async def _bash(context: ToolContext, arguments: BashArguments) -> ToolAnswer:
 
 
 async def _run(context: ToolContext, arguments: BashArguments, folder: Path) -> ToolAnswer:
-    output = ToFiles(folder / "output", folder / "errors", OUTPUT_LIMIT_BYTES)
+    echo = Echo(context.update)
+    output = ToFiles(folder / "output", folder / "errors", OUTPUT_LIMIT_BYTES, echo.take)
     spec = ProcessSpec(
         argv=(context.shell, "-c", _JOIN_OUTPUTS + arguments.command),
         cwd=context.root,
@@ -50,8 +53,11 @@ async def _run(context: ToolContext, arguments: BashArguments, folder: Path) -> 
     )
     ended = None
     limit_s = float("inf") if arguments.timeout is None else arguments.timeout
-    with trio.move_on_after(limit_s):
-        ended = await run(spec)
+    async with open_flat_nursery() as nursery:
+        nursery.start_soon(echo.pass_on)
+        with trio.move_on_after(limit_s):
+            ended = await run(spec)
+        nursery.cancel_scope.cancel()
     kept = await trio.to_thread.run_sync(_end_of, output)
     notes = []
     if not kept.complete:

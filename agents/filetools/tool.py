@@ -17,6 +17,10 @@ from engine.records.request import Request
 A = TypeVar("A", bound=Request)
 
 
+def ignore_update(text: str) -> None:
+    """Do nothing: nobody follows the call."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """Where a tool works.
@@ -32,6 +36,8 @@ class ToolContext:
         identity: device and inode of `root`; where they are known, nothing is written and no
             command is run once something else stands there.
         secrets: files that no tool reads.
+        update: told the end of what a call that goes on wrote so far, a few times a second at
+            most; must neither block nor fail.
     """
 
     root: Path
@@ -41,6 +47,7 @@ class ToolContext:
     shell: str
     identity: tuple[int, int] | None = None
     secrets: tuple[Path, ...] = ()
+    update: Callable[[str], None] = ignore_update
 
     @property
     def home(self) -> str | None:

@@ -29,11 +29,13 @@ class ToFiles:
 
     Attributes:
         limit_bytes: for both together; a program that writes more is stopped.
+        heard: told each piece once it is in its file; must neither block nor fail.
     """
 
     stdout: Path
     stderr: Path
     limit_bytes: int
+    heard: Callable[[bytes], None] | None = None
 
 
 Output = ToMemory | ToFiles
@@ -99,10 +101,13 @@ class Budget:
 class FileSink:
     """Writes a stream to a file, as far as a shared budget goes."""
 
-    def __init__(self, path: Path, fd: int, budget: Budget) -> None:
+    def __init__(
+        self, path: Path, fd: int, budget: Budget, heard: Callable[[bytes], None] | None
+    ) -> None:
         self._path = path
         self._fd = fd
         self._budget = budget
+        self._heard = heard
         self.overflowed = False
 
     async def take(self, data: bytes) -> None:
@@ -110,6 +115,8 @@ class FileSink:
         granted = 0 if self._budget.failure else self._budget.grant(len(data))
         if granted:
             await trio.to_thread.run_sync(self._write, data[:granted])
+            if self._heard is not None:
+                self._heard(data[:granted])
         self.overflowed = self.overflowed or granted < len(data)
         if self.overflowed or self._budget.failure:
             self._budget.stop()
@@ -132,24 +139,24 @@ def open_sinks(output: Output, closing: ExitStack) -> tuple[Budget, Sink, Sink]:
     match output:
         case ToMemory(limit_bytes=limit):
             return Budget(0), MemorySink(limit), MemorySink(limit)
-        case ToFiles(limit_bytes=limit):
+        case ToFiles(limit_bytes=limit, heard=heard):
             budget = Budget(limit)
-            return (
-                budget,
-                _open_file_sink(output.stdout, budget, closing),
-                _open_file_sink(output.stderr, budget, closing),
-            )
+            sinks = [
+                FileSink(path, _open_new(path, closing), budget, heard)
+                for path in (output.stdout, output.stderr)
+            ]
+            return budget, sinks[0], sinks[1]
         case _:
             assert_never(output)
 
 
-def _open_file_sink(path: Path, budget: Budget, closing: ExitStack) -> FileSink:
+def _open_new(path: Path, closing: ExitStack) -> int:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise ExternalError(f"cannot save output: {error.strerror}: {path}") from error
     closing.callback(os.close, fd)
-    return FileSink(path, fd, budget)
+    return fd
 
 
 def remove_empty_files(output: Output) -> None:

@@ -39,6 +39,7 @@ from engine.core.events import (
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    ToolUpdated,
     TurnStarted,
     UsageReported,
 )
@@ -159,6 +160,20 @@ async def test_calls_of_one_answer_are_carried_out_in_order(tmp_path: Path) -> N
     model = PieceModel([calls(write, edit, READ), submits(changedFiles=["a.txt"])])
     assert isinstance(await studio.run(model), Submitted)
     assert model.answers_of_tools[-1] == ToolMessage("a", "read", "two")
+
+
+async def test_output_of_a_command_is_noted_with_the_call_that_it_belongs_to(
+    tmp_path: Path,
+) -> None:
+    studio = open_studio(tmp_path, Kind.WRITER)
+    model = PieceModel([calls(ToolCall("b", "bash", {"command": "echo so"})), submits()])
+    await studio.run(model)
+    noted = [each for each in studio.notes if getattr(each, "call", None) == "b"]
+    assert noted == [
+        ToolStarted(LOOK, "b", "bash", "echo so"),
+        ToolUpdated(LOOK, "b", "bash", "so\n"),
+        ToolEnded(LOOK, "b", "bash", is_error=False),
+    ]
 
 
 async def test_thoughts_are_handed_back_as_their_provider_signed_them(tmp_path: Path) -> None:

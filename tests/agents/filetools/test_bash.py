@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from agents.filetools import bash
+from agents.filetools.registry import TOOLS
 from engine.system.identity import read_stat
 from engine.system.process import ProcessExit
 from tests.support.toolbox import Toolbox
@@ -17,6 +18,25 @@ async def test_both_outputs_come_back_in_the_order_in_which_they_were_written(
 ) -> None:
     text = await box.text("bash", command="echo 1; echo 2 >&2; echo 3; echo 4 >&2")
     assert text == "1\n2\n3\n4"
+
+
+async def test_output_is_told_while_the_command_still_runs(box: Toolbox, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    said = trio.Event()
+    heard: list[str] = []
+
+    def update(text: str) -> None:
+        heard.append(text)
+        said.set()
+
+    context = replace(box.context, update=update)
+    async with trio.open_nursery() as nursery:
+        arguments = {"command": f"echo one >&2; read line < {go}; echo two"}
+        nursery.start_soon(TOOLS["bash"].run, context, arguments)
+        await said.wait()
+        assert heard == ["one\n"]
+        await trio.to_thread.run_sync(go.write_text, "\n")
 
 
 async def test_the_script_runs_in_the_working_directory_as_it_stands(box: Toolbox) -> None:
