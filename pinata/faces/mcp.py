@@ -115,8 +115,11 @@ class McpFace:
     async def announce(self, ended: OwnedRun) -> None:
         """Tell the client that a run in the background has ended.
 
-        The newest revision of the protocol has no message for that: its clients ask.
+        The newest revision of the protocol has no message for that: its clients ask. Whoever gave a
+        call up asked for the end of its run.
         """
+        if not ended.is_in_background:
+            return
         session = self._session
         assert session is not None  # it has made the call that started the run
         level, data = await _end(ended)

@@ -9,13 +9,13 @@ from engine.records.job import JobRequest
 from engine.records.request import Request
 from pinata.tools.carrying import carry, carry_in_background
 from pinata.tools.registry import RESUME, Answer, RunPrefix, Tool, by_name, with_notices
-from pinata.work.conduct import conduct, resume as resume_run
+from pinata.work.conduct import conduct
 from pinata.work.context import Context
 from pinata.work.creation import new_run
+from pinata.work.homecoming import carry_on
 from pinata.work.lookup import look_up_run
-from pinata.work.planning import changed_definitions, plan_run
+from pinata.work.planning import plan_run
 from pinata.work.settlement import settle
-from pinata.work.takeover import taken_over
 from worktrees.discovery import discover
 
 
@@ -55,13 +55,8 @@ async def resume(context: Context, request: ResumeRequest) -> Answer:
 
 
 async def _resume(context: Context, request: ResumeRequest) -> Answer:
-    repository, folder = await look_up_run(context, request.run)
-    async with taken_over(context, folder, context.cwd) as stored:
-        notices: list[str] = []
-        if stored.view.settled_at_ms is None:
-            notices = await trio.to_thread.run_sync(changed_definitions, context, stored.record)
-        await resume_run(context, stored)
-        return await settle(context, repository, folder, notices)
+    _, folder = await look_up_run(context, request.run)
+    return await carry_on(context, folder, context.cwd)
 
 
 _RUN = Tool(

@@ -25,14 +25,21 @@ class OwnedRun:
     """A run in the hands of this process, from the call for it until its answer is there.
 
     It stands between the run and whoever watches it, so that it knows how the run stands.
+
+    Attributes:
+        is_in_background: nobody ever waits for its answer.
+        is_awaited: somebody waits for its answer, and has not given up.
     """
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer, *, is_in_background: bool = False) -> None:
         """Begin without a run.
 
         Args:
             observer: hears all that is heard of the run.
+            is_in_background: see above.
         """
+        self.is_in_background = is_in_background
+        self.is_awaited = not is_in_background
         self._observer = observer
         self._opened: OpenedRun | None = None
         self._view = RunView()
@@ -84,6 +91,10 @@ class OwnedRun:
         else:
             self._opened.cancel(reason)
 
+    def _give_up(self) -> None:
+        self.is_awaited = False
+        self.request_cancel(_GIVEN_UP)
+
     def steer(self, task: TaskId, text: str, *, follow_up: bool) -> None:
         """Leave a message for an agent of the opened run; see `SteerTask`."""
         assert self._opened is not None
@@ -114,13 +125,22 @@ class OwnedRun:
         Raises:
             PinataError: nothing came of the call.
         """
+        opened = await self.wait_begun()
+        assert opened is not None
+        return opened
+
+    async def wait_begun(self) -> OpenedRun | None:
+        """Return the run once it is about to work; None when there turned out to be nothing to do.
+
+        Raises:
+            PinataError: nothing came of the call.
+        """
         try:
             await self._has_opened.wait()
         except trio.Cancelled:
-            self.request_cancel(_GIVEN_UP)
+            self._give_up()
             raise
-        if self._opened is None:
-            assert self._failure is not None
+        if self._opened is None and self._failure is not None:
             raise self._failure
         return self._opened
 
@@ -133,7 +153,7 @@ class OwnedRun:
         try:
             await self._has_ended.wait()
         except trio.Cancelled:
-            self.request_cancel(_GIVEN_UP)
+            self._give_up()
             raise
         if self._answer is None:
             assert self._failure is not None

@@ -61,14 +61,14 @@ class Runtime:
         Raises:
             ConflictError: this process is ending.
         """
-        return self._start(OwnedRun(Silence()), work, self._announce)
+        return self._start(OwnedRun(Silence(), is_in_background=True), work)
 
-    def _start(self, owned: OwnedRun, work: Work, announce: Announce | None = None) -> OwnedRun:
+    def _start(self, owned: OwnedRun, work: Work) -> OwnedRun:
         if self._closed_because is not None:
             raise ConflictError(f"no new run: {self._closed_because}")
         self._under_way.append(owned)
         self._is_idle = trio.Event()
-        self._nursery.start_soon(self._carry, owned, work, announce)
+        self._nursery.start_soon(self._carry, owned, work)
         return owned
 
     def find(self, run: RunId) -> OwnedRun | None:
@@ -101,7 +101,7 @@ class Runtime:
         """Return why a run broke off in this process, if its last call did."""
         return self._failures.get(run)
 
-    async def _carry(self, owned: OwnedRun, work: Work, announce: Announce | None) -> None:
+    async def _carry(self, owned: OwnedRun, work: Work) -> None:
         try:
             await owned.carry(work)
             if owned.id is not None:
@@ -112,12 +112,12 @@ class Runtime:
             self._under_way.remove(owned)
             if not self._under_way:
                 self._is_idle.set()
-        if announce is not None and owned.id is not None:
-            await self._tell(owned, announce)
+        if not owned.is_awaited and owned.id is not None:
+            await self._tell(owned)
 
-    async def _tell(self, owned: OwnedRun, announce: Announce) -> None:
+    async def _tell(self, owned: OwnedRun) -> None:
         try:
-            await announce(owned)
+            await self._announce(owned)
         except Exception:  # noqa: BLE001 - whoever is told must not end the other runs
             _log.exception("run %s: its end could not be announced", owned.id)
 
@@ -145,7 +145,8 @@ async def open_runtime(
     Args:
         traffic: shared by the agents of all runs.
         leaving: why runs are cancelled that are under way at the end, for their records.
-        announce: told of each run in the background that was opened, once it has ended.
+        announce: told of each run that was opened, once it has ended, unless somebody waits for its
+            answer: those in the background, and those that were given up.
     """
     async with open_links() as links, open_flat_nursery() as nursery:
         runtime = Runtime(nursery, traffic, announce, links)

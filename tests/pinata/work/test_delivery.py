@@ -1,24 +1,15 @@
-"""What a session is told of its runs: each settlement once, whoever settled the run and wherever."""
+"""What a session is told of its runs: each settlement once, whoever settled the run."""
 
 import json
 import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import trio
 
 from engine.core.outcome import Status
-from pinata import app
-from pinata.work.context import Context
 from pinata.work.delivery import Deliveries
-from pinata.work.owed import UnknownDeliveryError
-from pinata.work.owned_run import OwnedRun
-from pinata.work.session import Session
 from tests.support.projects import Project, reports, scout
+from tests.support.sessions import hosted
 
 LOOK = [scout("look")]
 SAYS = {"look": [reports("it is so")]}
@@ -27,37 +18,6 @@ SAYS = {"look": [reports("it is so")]}
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project.create(tmp_path, {"a.txt": "a\n"})
-
-
-class Ends:
-    """Hears of runs that have ended."""
-
-    def __init__(self) -> None:
-        self._news = trio.Event()
-
-    async def __call__(self, _: OwnedRun) -> None:
-        await trio.lowlevel.checkpoint()
-        self._news.set()
-
-    async def wait_next(self) -> None:
-        await self._news.wait()
-        self._news = trio.Event()
-
-
-def host_context(project: Project) -> Context:
-    context = app.build_context(project.env, project.folder, project.recorder)
-    assert project.runtime is not None
-    return replace(context.within(project.runtime), session=project.session)
-
-
-@asynccontextmanager
-async def hosted(project: Project) -> AsyncIterator[tuple[Deliveries, Ends]]:
-    """Let the project's calls be those of a session, in its host."""
-    project.session = Session.of("a session", project.env)
-    ends = Ends()
-    async with project.owning(ends):
-        yield Deliveries(host_context(project)), ends
-    project.session = None
 
 
 async def told(deliveries: Deliveries) -> list[tuple[str, str]]:
