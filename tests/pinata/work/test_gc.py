@@ -1,0 +1,343 @@
+"""Garbage collection gives up what nobody needs, and nothing that anybody could miss."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.core.errors import UsageError
+from engine.core.ids import RunId
+from engine.system import faults
+from engine.system.locks import claim
+from pinata.work.places import Places
+from tests.support.garbage import (
+    FILES,
+    approved_run,
+    collect,
+    everything,
+    folder_of,
+    has_nothing_to_do,
+    integrated_run,
+    refs_of,
+    worktree_of,
+)
+from tests.support.github import Github
+from tests.support.projects import (
+    Project,
+    approves,
+    builder,
+    reports,
+    scout,
+    shell,
+    statuses,
+    submits,
+)
+
+pytestmark = pytest.mark.slow
+
+UNWANTED = "integrate the run, or name it with --discard"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.create(tmp_path, dict(FILES))
+
+
+async def scouted(project: Project) -> str:
+    answer = await project.run([scout("look")], {"*": [reports()]})
+    run: str = answer["run"]
+    return run
+
+
+def kept(answer: dict[str, Any]) -> dict[str, str]:
+    """Return why each thing stays, by the run and what it is."""
+    return {f"{item.get('run')} {item['what']}": item["reason"] for item in answer["kept"]}
+
+
+async def test_settled_run_of_readers_has_nothing_to_give_up_and_is_retired(
+    project: Project,
+) -> None:
+    run = await scouted(project)
+    assert await collect(project) == {
+        "confirmed": True,
+        "retired": [run],
+        "removed": [],
+        "kept": [],
+        "failed": [],
+    }
+    mark = json.loads(folder_of(project, run).retirement_file.read_text())
+    assert (mark["kind"], mark["run"], mark["discarded"]) == ("retirement", run, False)
+    assert await collect(project) == {
+        "confirmed": True,
+        "retired": [],
+        "removed": [],
+        "kept": [],
+        "failed": [],
+    }
+
+
+async def test_preview_changes_nothing_and_says_what_a_confirmed_call_does(
+    project: Project,
+) -> None:
+    run = await integrated_run(project)
+    other = await scouted(project)
+    before = everything(project.folder)
+    preview = await collect(project, confirm=False)
+    assert everything(project.folder) == before
+    done = await collect(project)
+    assert preview.pop("removable") == done.pop("removed")
+    assert preview == done | {"confirmed": False}
+    assert set(done["retired"]) == {run, other}
+
+
+async def test_integrated_run_keeps_what_it_said_and_gives_up_the_rest(project: Project) -> None:
+    run = await integrated_run(project)
+    folder, worktree = folder_of(project, run), worktree_of(project, run)
+    records = {path for path in folder.path.rglob("*") if path.is_file()}
+    records -= set((folder.path / "indexes").rglob("*"))
+    answer = await collect(project)
+    assert (answer["retired"], answer["kept"], answer["failed"]) == ([run], [], [])
+    assert not worktree.parent.exists()
+    assert project.repo.ask("worktree", "list", "--porcelain").count("worktree ") == 1
+    assert refs_of(project, run) == ["evidence"]
+    assert {path for path in folder.path.rglob("*") if path.is_file()} == records | {
+        folder.retirement_file
+    }
+    assert not (folder.path / "indexes").exists()
+    assert has_nothing_to_do(await collect(project))
+
+
+async def test_change_that_was_not_integrated_stays_until_somebody_says_that_it_may_go(
+    project: Project,
+) -> None:
+    run = await approved_run(project)
+    worktree = worktree_of(project, run)
+    answer = await collect(project)
+    assert has_nothing_to_do(answer)
+    assert kept(answer) == {f"{run} worktree": f"its change was not integrated: {UNWANTED}"}
+    assert worktree.is_dir()
+    assert refs_of(project, run) == ["base", "evidence", "tasks/fix/1"]
+    with pytest.raises(UsageError, match="no stored run"):
+        await collect(project, "ffff")
+    with pytest.raises(UsageError, match=f"run {run} is named twice: name it once"):
+        await collect(project, run, run[:6])
+    assert worktree.is_dir()
+    answer = await collect(project, run[:6])
+    assert (answer["retired"], answer["kept"]) == ([run], [])
+    assert not worktree.exists()
+    assert refs_of(project, run) == ["evidence"]
+    assert json.loads(folder_of(project, run).retirement_file.read_text())["discarded"]
+
+
+async def test_change_stays_that_the_checkout_holds_no_longer(project: Project) -> None:
+    run = await integrated_run(project)
+    project.repo.write("a.txt", "three\n")
+    says = f"its checkout does not hold its change any more in a.txt: {UNWANTED}"
+    assert kept(await collect(project)) == {f"{run} worktree": says}
+    project.repo.write("a.txt", "two\n")
+    project.repo.commit("the change")
+    assert (await collect(project))["retired"] == [run]
+
+
+async def test_change_that_was_rolled_back_stays(project: Project) -> None:
+    run = await integrated_run(project)
+    await project.call("pinata_rollback", {"run": run, "confirm": True})
+    says = f"its integration was rolled back: {UNWANTED}"
+    assert kept(await collect(project)) == {f"{run} worktree": says}
+
+
+async def test_change_that_was_repaired_since_it_was_integrated_stays(project: Project) -> None:
+    run = await integrated_run(project)
+    script = project.folder / "script.json"
+    turns = [shell("echo three > a.txt"), submits(changedFiles=["a.txt"])]
+    script.write_text(json.dumps({"fix@2": turns, "*": [approves()]}))
+    await project.call("pinata_repair", {"run": run, "task": "fix", "feedback": "three"})
+    says = f"what it came to since then was not integrated: {UNWANTED}"
+    assert kept(await collect(project)) == {f"{run} worktree": says}
+
+
+async def test_file_that_a_person_put_into_a_worktree_keeps_it(project: Project) -> None:
+    run = await integrated_run(project)
+    worktree = worktree_of(project, run)
+    mine = worktree / "mine.txt"
+    mine.write_text("mine\n")
+    for discard in ((), (run,)):
+        answer = await collect(project, *discard)
+        assert has_nothing_to_do(answer)
+        says = "mine.txt differs from what was captured"
+        assert kept(answer) == {f"{run} worktree": says}
+    assert mine.read_text() == "mine\n"
+    mine.rename(worktree / "mine.ignored")
+    says = "mine.ignored came or changed since the run settled"
+    assert kept(await collect(project)) == {f"{run} worktree": says}
+    (worktree / "mine.ignored").unlink()
+    assert (await collect(project))["retired"] == [run]
+
+
+async def test_damaged_runs_are_told_and_good_ones_beside_them_go(project: Project) -> None:
+    good, damaged, distrusted, torn = [await scouted(project) for _ in range(4)]
+    folder_of(project, damaged).run_file.write_text("{")
+    folder_of(project, distrusted).distrust_file.write_text("somebody wrote to it")
+    log = folder_of(project, torn).events_file
+    log.write_text("?\n" + log.read_text())
+    unreadable = await scouted(project)
+    folder_of(project, unreadable).events_file.unlink()
+    folder_of(project, unreadable).events_file.mkdir()
+    folder = folder_of(project, good).path
+    link = folder.with_name("0" * 16)
+    link.symlink_to(folder)
+    answer = await collect(project)
+    assert answer["retired"] == [good]
+    assert answer["failed"] == []
+    reasons = kept(answer)
+    assert reasons.pop(f"{'0' * 16} run").startswith("it is a link or no folder")
+    assert set(reasons) == {f"{run} run" for run in (damaged, distrusted, torn, unreadable)}
+    assert "is damaged" in reasons[f"{damaged} run"]
+    assert "somebody wrote to it" in reasons[f"{distrusted} run"]
+    assert link.is_symlink()
+
+
+async def test_run_that_somebody_owns_is_kept_by_its_owners_name(project: Project) -> None:
+    run = await integrated_run(project)
+    places = Places.of(await project.repo.discovered(), project.env)
+    async with claim(places.run_lock(RunId(run)), what="the run", holder="somebody else"):
+        for confirm in (False, True):
+            answer = await collect(project, run, confirm=confirm)
+            assert kept(answer) == {f"{run} run": "it is owned by somebody else"}
+    assert worktree_of(project, run).is_dir()
+    async with claim(places.checkout_lock, what="the checkout", holder="somebody else"):
+        (reason,) = kept(await collect(project)).values()
+    assert reason == f"the checkout {project.repo.root} is held by somebody else"
+    assert worktree_of(project, run).is_dir()
+
+
+async def test_run_that_is_not_at_rest_is_not_touched(project: Project) -> None:
+    run = await integrated_run(project)
+    journal = folder_of(project, run).integration / "journal.json"
+    text = journal.read_text()
+    for state in ("applying", "verifying", "rolling_back"):
+        journal.write_text(text.replace('"applied_unverified"', f'"{state}"'))
+        answer = await collect(project, run)
+        assert has_nothing_to_do(answer)
+        assert list(kept(answer)) == [f"{run} run"]
+    journal.write_text(text)
+    log = folder_of(project, run).events_file
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    (reason,) = kept(await collect(project, run)).values()
+    assert reason.startswith("it has not settled")
+    assert worktree_of(project, run).is_dir()
+
+
+async def test_worktree_of_a_pull_request_goes_with_its_refs(project: Project) -> None:
+    hub = Github.open(project.repo, project.folder)
+    task = {"id": "judge", "agent": "reviewer", "task": "judge", "reviewPr": 7}
+    run = (await project.run([task], {"*": [approves()]}))["run"]
+    place = worktree_of(project, run, "pr.7")
+    assert refs_of(project, run) == ["pr/7/base", "pr/7/head"]
+    (place / "mine.txt").write_text("mine\n")
+    answer = await collect(project)
+    assert kept(answer) == {f"{run} worktree": "mine.txt differs from what was captured"}
+    (place / "mine.txt").unlink()
+    answer = await collect(project)
+    assert answer["retired"] == [run]
+    assert not place.exists()
+    assert refs_of(project, run) == []
+    assert hub.head
+
+
+async def test_worktree_whose_folder_is_gone_is_forgotten(project: Project) -> None:
+    run = await integrated_run(project)
+    worktree = worktree_of(project, run)
+    worktree.rename(project.folder / "away")
+    assert str(worktree) in project.repo.ask("worktree", "list", "--porcelain")
+    assert (await collect(project))["retired"] == [run]
+    assert str(worktree) not in project.repo.ask("worktree", "list", "--porcelain")
+    assert has_nothing_to_do(await collect(project))
+
+
+async def test_worktree_below_another_state_folder_keeps_the_objects(project: Project) -> None:
+    run = await integrated_run(project)
+    other = Project(project.repo, project.folder / "other")
+    other.folder.mkdir()
+    answer = await collect(other)
+    assert has_nothing_to_do(answer)
+    assert kept(answer) == {
+        f"{run} worktree": "it lies outside of this state folder: set XDG_STATE_HOME as it was, "
+        "and call again"
+    }
+    assert refs_of(project, run) == ["base", "evidence", "tasks/fix/1"]
+
+
+async def test_what_no_record_names_stays(project: Project) -> None:
+    run = await integrated_run(project)
+    beside = worktree_of(project, run, "mine")
+    beside.mkdir()
+    project.repo.git("update-ref", f"refs/pinata/{run}/tasks/fix/9", "HEAD")
+    answer = await collect(project)
+    assert answer["retired"] == [run]
+    assert {item["name"]: item["reason"] for item in answer["kept"]} == {
+        str(beside): "no record of the run names it",
+        f"refs/pinata/{run}/tasks/fix/9": "it is not what the run's records say",
+    }
+    assert beside.is_dir()
+    assert refs_of(project, run) == ["evidence", "tasks/fix/9"]
+    assert has_nothing_to_do(await collect(project))
+
+
+async def test_builder_that_changed_nothing_has_nothing_to_lose(project: Project) -> None:
+    script = {"idle": [submits()], "stuck": [shell("echo two > a.txt"), submits("failed")]}
+    answer = await project.run([builder("idle", "b.txt"), builder("stuck", "a.txt")], script)
+    assert statuses(answer) == {"idle": "succeeded", "stuck": "failed"}
+    run = answer["run"]
+    answer = await collect(project)
+    assert answer["retired"] == []
+    assert [item["name"] for item in answer["removed"]] == [str(worktree_of(project, run, "idle"))]
+    assert kept(answer) == {f"{run} worktree": f"its change was not integrated: {UNWANTED}"}
+    assert (await collect(project, run))["retired"] == [run]
+
+
+async def test_leftovers_of_calls_that_are_over_go(project: Project) -> None:
+    run = await approved_run(project)
+    folder = folder_of(project, run)
+    left = [folder.scratch / "index-1", folder.integration / "slots-4"]
+    for each in left:
+        each.mkdir(parents=True)
+    folder.path.joinpath("link.json").write_text('{"socket": "/nowhere/at/all"}')
+    answer = await collect(project)
+    assert [item["name"] for item in answer["removed"]] == [
+        *map(str, left),
+        str(folder.path / "link.json"),
+    ]
+    assert has_nothing_to_do(await collect(project))
+    assert folder.scratch.is_dir()
+
+
+async def test_refusal_of_one_run_is_told_and_the_others_go_on(project: Project) -> None:
+    first, second = sorted([await integrated_run(project), await scouted(project)])
+    run = first if worktree_of(project, first).exists() else second
+    try:
+        faults.install("error:lease.moved_aside:1:ENOSPC")
+        answer = await collect(project)
+        faults.install("error:run.retired.started:1:EACCES")
+        again = await collect(project)
+        faults.install("error:refs.delete.started:1:EROFS")
+        third = await collect(project)
+    finally:
+        faults.install("")
+    assert [item["what"] for item in answer["failed"]] == ["worktree"]
+    assert answer["failed"][0]["reason"] == "No space left on device"
+    assert set(answer["retired"]) == {first, second} - {run}
+    assert (again["retired"], [item["what"] for item in again["failed"]]) == ([], ["run"])
+    assert (third["retired"], {item["what"] for item in third["failed"]}) == ([run], {"ref"})
+    last = await collect(project)
+    assert {item["what"] for item in last["removed"]} == {"ref", "file"}
+    assert has_nothing_to_do(await collect(project))
+    assert refs_of(project, run) == ["evidence"]
+
+
+async def test_evidence_that_is_missing_is_written_before_its_objects_go(project: Project) -> None:
+    run = await integrated_run(project)
+    project.repo.git("update-ref", "-d", f"refs/pinata/{run}/evidence")
+    assert (await collect(project))["retired"] == [run]
+    assert refs_of(project, run) == ["evidence"]
