@@ -85,6 +85,10 @@ def _parser() -> argparse.ArgumentParser:
     help_ = "answer an MCP client on stdin and stdout, and own the runs that it starts"
     mcp = commands.add_parser("mcp", help=help_, description=help_, allow_abbrev=False)
     _trusting(mcp)
+    _add_session(
+        commands, "pi", "carry a Pi session's calls to its host, which is started if need be"
+    )
+    _add_session(commands, "host", "own the runs of a session, beside its program and beyond it")
     return parser
 
 
@@ -206,6 +210,11 @@ def _about_run(command: argparse.ArgumentParser, *, latest: bool = False) -> Non
         command.add_argument("run", nargs="?", help="its id, or the beginning; the latest without")
     else:
         command.add_argument("run", help="its id, or the beginning of one")
+
+
+def _add_session(commands: _Commands, name: str, help_: str) -> None:
+    command = commands.add_parser(name, help=help_, description=help_, allow_abbrev=False)
+    command.add_argument("--session", metavar="KEY", required=True, help="whose: its id")
 
 
 def _trusting(command: argparse.ArgumentParser) -> None:

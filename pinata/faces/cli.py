@@ -50,6 +50,8 @@ _MODULES: Mapping[str, str] = {
     "install": "pinata.faces.install",
     "uninstall": "pinata.faces.install",
     "mcp": "pinata.faces.mcp",
+    "pi": "pinata.faces.pi",
+    "host": "pinata.faces.host",
 }
 
 

@@ -86,6 +86,8 @@ def test_every_command_that_is_described_exists() -> None:
         "doctor",
         "tools",
         "mcp",
+        "pi",
+        "host",
     }
     for name, rest in named:
         words = [word for word in rest.split() if not word.startswith("[")]

@@ -159,12 +159,30 @@ class Stage:
         )
 
 
+class _Begun(trio.abc.ReceiveStream):
+    """A stream of which something was received already."""
+
+    def __init__(self, stream: trio.abc.ReceiveStream, heard: bytes) -> None:
+        self._stream = stream
+        self._heard = heard
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if self._heard:
+            await trio.lowlevel.checkpoint()
+            data, self._heard = self._heard[:max_bytes], self._heard[max_bytes or None :]
+            return data
+        return bytes(await self._stream.receive_some(max_bytes))
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 class Client:
     """The other end of a connection to a host."""
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.Stream, heard: bytes = b"") -> None:
         self.stream = stream
-        self.reader = FrameReader(stream, 16 << 20)
+        self.reader = FrameReader(_Begun(stream, heard), 16 << 20)
 
     async def send(self, **frame: Any) -> None:
         await self.stream.send_all(encode_frame(frame))
@@ -234,14 +252,15 @@ class Host:
         return not scope.cancelled_caught
 
 
-async def _at_home() -> Sequence[str]:
+async def at_home() -> Sequence[str]:
+    """Find nothing to look after."""
     await trio.lowlevel.checkpoint()
     return ()
 
 
 @asynccontextmanager
 async def played_host(
-    stage: Stage | None = None, *, owed: Sequence[Settled] = (), come_home: Any = _at_home
+    stage: Stage | None = None, *, owed: Sequence[Settled] = (), come_home: Any = at_home
 ) -> AsyncIterator[Host]:
     """Have a host inside the block."""
     stage, debts, runs = stage or Stage(), Debts(list(owed)), PlayedRuns()
