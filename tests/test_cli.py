@@ -330,10 +330,8 @@ def test_reader_that_leaves_early_does_not_change_how_the_run_ends(project: Proj
         {"fix": [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]},
     )
     with live(project, "run", str(project.write_job(job)), "--json") as run:
-        assert run.process.stdout is not None
         run.process.stdout.readline()
         run.process.stdout.close()
-        assert run.process.stderr is not None
         err = run.process.stderr.read()
         assert run.process.wait() == 0, err
     assert "Error" not in err

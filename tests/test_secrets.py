@@ -98,8 +98,9 @@ async def test_no_key_leaves_the_process_but_for_its_provider(tmp_path: Path) ->
         environment = write_user_files(tmp_path / "agent", server)
 
         async def pinata(*arguments: str) -> subprocess.CompletedProcess[str]:
+            # From the start, so that the names that an agent sees of it are those that people see.
             return await trio.to_thread.run_sync(
-                lambda: project.pinata(*arguments, env=environment)
+                lambda: project.python("-m", "pinata", *arguments, env=environment)
             )
 
         done = await pinata("run", str(project.write_job(job())), "--json")

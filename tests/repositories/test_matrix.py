@@ -151,7 +151,7 @@ def test_what_cannot_be_read_is_refused_by_name(project: Project, place: str, mo
     project.repo.write("edited.txt", "edited again\n")
     (project.repo.root / place).chmod(mode)
     job = project.write_job(project.job(TASKS, SCRIPT))
-    done = unprivileged(lambda: project.pinata("run", str(job)))
+    done = unprivileged(lambda: project.python("-m", "pinata", "run", str(job)))
     (project.repo.root / place).chmod(0o755)
     assert done.returncode == 1, (done.stdout, done.stderr)
     assert re.search(f"{place}.*Permission denied", done.stderr)
@@ -169,7 +169,7 @@ async def test_folder_that_cannot_be_written_is_left_alone_by_integrate(project:
     )
     before = everything(project.repo)
     (project.repo.root / "folder").chmod(0o500)
-    done = unprivileged(lambda: project.pinata("integrate", answer["run"]))
+    done = unprivileged(lambda: project.python("-m", "pinata", "integrate", answer["run"]))
     (project.repo.root / "folder").chmod(before["folder"][0] & 0o777)
     assert "folder cannot be written" in done.stderr
     assert everything(project.repo) == before

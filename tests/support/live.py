@@ -1,8 +1,6 @@
 """A `pinata` that is still at work: its lines as they come, and what it leaves behind."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.projects import Project
+from tests.support.starter import Started, started
 
 Line = dict[str, Any]
 
@@ -18,11 +17,10 @@ Line = dict[str, Any]
 class Live:
     """A running command whose events are read from its stdout."""
 
-    process: "subprocess.Popen[str]"
+    process: Started
 
     def wait_event(self, wanted: str) -> Line:
         """Return the next event of a type; the command must not end before it."""
-        assert self.process.stdout is not None
         for text in self.process.stdout:
             line: Line = json.loads(text)
             if line["type"] == wanted:
@@ -32,26 +30,15 @@ class Live:
     def end(self) -> tuple[int, str, str]:
         """Wait for the end, and return exit code and what is left of stdout and stderr."""
         out, err = self.process.communicate()
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
 
 @contextmanager
 def live(project: Project, *arguments: str, **environment: str) -> Iterator[Live]:
     """Start a command in the project; it is killed at the end of the block if it still runs."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pinata", *arguments],
-        cwd=project.repo.root,
-        env=project.program_env | environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            yield Live(process)
-        finally:
-            process.kill()
+    env = project.program_env | environment
+    with started(arguments, cwd=project.repo.root, env=env) as process:
+        yield Live(process)
 
 
 def agents_left(project: Project) -> list[str]:

@@ -24,6 +24,7 @@ from pinata.work.runtime import Announce, Runtime, open_runtime
 from pinata.work.session import Session
 from tests.support.repos import RepoBuilder
 from tests.support.rooms import grown_limiter
+from tests.support.starter import start
 
 Turn = dict[str, Any]
 Task = dict[str, Any]
@@ -203,8 +204,13 @@ class Project:
     def pinata(
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run the `pinata` command as a person does."""
-        return self.python("-m", "pinata", *arguments, env=env, cwd=cwd)
+        """Run the `pinata` command as a person does, in a process of its own.
+
+        What it takes over from this thread, such as dropped privileges, or what others see of how
+        it was called, needs `python("-m", "pinata", ...)`, which is slower.
+        """
+        whole = self.program_env | dict(env or {})
+        return start(arguments, cwd=cwd or self.repo.root, env=whole)
 
     def python(
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
