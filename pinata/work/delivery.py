@@ -106,12 +106,10 @@ class Deliveries:
 
     async def _look(self) -> list[Owed]:
         busy = self._under_way
-        found: list[Owed] = []
-        await in_thread(
-            lambda: found.extend(one for one in self._accounts.look(busy) if one.is_anything),
+        return await in_thread(
+            lambda: [owed for owed in self._accounts.look(busy) if owed.is_anything],
             "cannot look for what the session is to be told",
         )
-        return found
 
     @property
     def _under_way(self) -> frozenset[RunId]:

@@ -75,9 +75,8 @@ async def _unsettled(context: Context, session: Session) -> list[Owed]:
     """Return the session's runs that have not settled and are not under way here."""
     assert context.runtime is not None
     busy = context.runtime.runs
-    found: list[Owed] = []
-    await in_thread(
-        lambda: found.extend(one for one in Accounts(session).look(busy) if _is_open(one)),
+    found = await in_thread(
+        lambda: [owed for owed in Accounts(session).look(busy) if _is_open(owed)],
         "cannot look for runs of the session that nobody owns",
     )
     return sorted(found, key=lambda owed: owed.run)

@@ -187,6 +187,8 @@ class _Account:
         # How long the log was when the session had been told of all that it held.
         self._told_bytes: int | None = None
         self._quiet: tuple[_Facts, Owed] | None = None
+        # What the record was like when it said that the run is the session's.
+        self._ours: FileFacts | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -225,7 +227,7 @@ class _Account:
         if facts.distrust is None and facts.log is not None and facts.log[1] == self._told_bytes:
             return self._owed(newest=max(told), is_settled=True)
         try:
-            if read_record(self.folder).session != self._key:
+            if not self._is_ours(facts):
                 return self._owed(is_settled=True)
             self._read_log()
         except (CorruptionError, OSError) as error:
@@ -235,6 +237,19 @@ class _Account:
         owing = tuple(each for each in self._settlements if each.number not in told)
         newest = len(self._settlements)
         return self._owed(settlements=owing, newest=newest, is_settled=self._is_settled)
+
+    def _is_ours(self, facts: "_Facts") -> bool:
+        """Return what the run's record says, which is read once as long as it stays the same.
+
+        Raises:
+            CorruptionError: it is damaged, or cannot be believed.
+        """
+        if facts.distrust is not None or facts.record is None or facts.record != self._ours:
+            self._ours = None
+            if read_record(self.folder).session != self._key:
+                return False
+            self._ours = facts.record
+        return True
 
     def _owed(
         self,
