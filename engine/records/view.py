@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from engine.core.errors import CorruptionError
-from engine.core.view import RunView, TaskView, UsageView
+from engine.core.view import ResourcesView, RunView, TaskView, UsageView
 from engine.records.request import explain
 
 
@@ -47,7 +47,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a view is made of
             return value.value
         case Mapping():
             return {key: _plain(each) for key, each in value.items()}
-        case TaskView() | UsageView():
+        case TaskView() | UsageView() | ResourcesView():
             return _named(value, value._fields, value._field_defaults)
         case tuple():
             return [_plain(each) for each in value]
