@@ -47,6 +47,11 @@ class Material:
         return self.stored.folder
 
     @property
+    def place(self) -> Path:
+        """Where the run's worktrees lie."""
+        return self.places.worktree(self.folder.run, TaskId("any")).parent
+
+    @property
     def attempts(self) -> list[AttemptId]:
         """All attempts that were started, in order."""
         return [e.attempt for e in self.stored.history if isinstance(e, AttemptStarted)]
@@ -150,11 +155,14 @@ def _at_stake(
 
 
 def _strangers(material: Material, leases: Mapping[str, Left]) -> Iterator[Path]:
-    place = material.places.worktree(material.folder.run, TaskId("any")).parent
-    if place.is_symlink() or not place.is_dir():
-        return
     own = {path for left in leases.values() for path in (left.path, remaining_of(left.path))}
-    yield from sorted(set(place.iterdir()) - own)
+    yield from sorted(set(_entries(material.place)) - own)
+
+
+def _entries(folder: Path) -> list[Path]:
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return sorted(folder.iterdir())
 
 
 def _refs(material: Material) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -176,9 +184,10 @@ def _refs(material: Material) -> tuple[dict[str, str], tuple[str, ...]]:
 
 def _waste(material: Material) -> Iterator[Path]:
     """Yield what is left of calls that are over, whatever becomes of the run."""
-    folder = material.folder
-    if folder.scratch.is_dir() and not folder.scratch.is_symlink():
-        yield from sorted(folder.scratch.iterdir())
+    folder, place = material.folder, material.place
+    yield from _entries(folder.scratch)
+    if place.is_dir() and not (place.is_symlink() or _entries(place)):
+        yield place
     root = Path(material.stored.record.root)
     yield from list_leftovers(folder.integration, root, material.journal)
     for name in LINK_FILES:

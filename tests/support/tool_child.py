@@ -10,17 +10,18 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import trio
 
 from engine.system import faults
 from pinata import app
-from pinata.tools import repair, rerun, runs
-from pinata.tools.registry import RERUN
+from pinata.tools import gc, repair, rerun, runs
+from pinata.tools.registry import GC, RERUN
 from pinata.work.observer import Silence
 
-LOADED = (repair, rerun, runs)
+LOADED = (gc, repair, rerun, runs)
 
 
 class Forker:
@@ -77,6 +78,9 @@ def _call(root: str, tool: str, arguments: object, plan: str) -> None:
     if tool == RERUN:
         assert isinstance(arguments, str)
         trio.run(app.rerun_run, context, arguments)
+    elif tool == GC:
+        assert isinstance(arguments, list)
+        trio.run(partial(app.collect_garbage, context, confirm=True, discard=arguments))
     else:
         trio.run(app.call_tool, context, tool, arguments)
 

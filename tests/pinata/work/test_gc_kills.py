@@ -1,0 +1,93 @@
+"""Whatever step garbage collection dies at, the next one ends it, and nothing is lost meanwhile."""
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from pinata.tools.registry import GC
+from tests.support.garbage import (
+    FILES,
+    collect,
+    folder_of,
+    has_nothing_to_do,
+    integrated_run,
+    refs_of,
+    worktree_of,
+)
+from tests.support.kept import restore, telling_points
+from tests.support.projects import Project
+from tests.support.tool_child import Forker, open_forker
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def project(tmp_path: Path, hermetic_home: Path) -> Project:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Project.create(folder, dict(FILES))
+
+
+@pytest.fixture
+def forker(project: Project) -> Iterator[Forker]:
+    with open_forker(project.env) as forker:
+        yield forker
+
+
+def age(project: Project, run: str) -> None:
+    """Have a run settled in a while, so that what is copied now counts as older."""
+    log = folder_of(project, run).events_file
+    *before, last = log.read_text().splitlines(keepends=True)
+    event = json.loads(last)
+    assert event["type"] == "run_settled"
+    event["at"] += 86_400_000
+    log.write_text("".join(before) + json.dumps(event, separators=(",", ":")) + "\n")
+
+
+def put_back(project: Project, run: str, kept: Path) -> None:
+    """Make everything as it was kept; a worktree that was made anew is the one it stands for."""
+    restore(project.folder, kept)
+    inode = worktree_of(project, run).lstat().st_ino
+    (folder_of(project, run).path / "indexes" / "fix.root").write_text(f"{inode}\n")
+
+
+def records(project: Project, run: str) -> dict[str, bytes]:
+    """Return what a run said: its record, log, results, patches and receipts."""
+    folder = folder_of(project, run)
+    kept = [folder.run_file, folder.events_file]
+    for place in (folder.results, folder.transcripts, folder.integration, folder.path / "patches"):
+        kept += [path for path in place.rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in kept}
+
+
+def test_collection_killed_at_any_step_is_ended_by_the_next_and_loses_nothing(
+    project: Project, forker: Forker, tmp_path: Path
+) -> None:
+    run = trio.run(integrated_run, project)
+    age(project, run)
+    kept, record = tmp_path / "kept", tmp_path / "points"
+    shutil.copytree(project.folder, kept, symlinks=True)
+    said, root = records(project, run), project.repo.root
+    put_back(project, run, kept)
+    assert forker.call(root, GC, [], f"record:{record}") == 0
+    names = record.read_text().split()
+    assert {"lease.moved_aside", "run.retired.durable", "refs.delete.done"} <= set(names)
+    for name, number in telling_points(names):
+        put_back(project, run, kept)
+        ended = forker.call(root, GC, [], f"kill:{name}:{number}")
+        assert ended == -signal.SIGKILL, (name, number)
+        if not folder_of(project, run).retirement_file.exists():
+            assert refs_of(project, run) == ["base", "evidence", "tasks/fix/1"], name
+        answer = trio.run(collect, project)
+        assert (answer["kept"], answer["failed"]) == ([], []), (name, number)
+        assert has_nothing_to_do(trio.run(collect, project)), (name, number)
+        assert refs_of(project, run) == ["evidence"]
+        assert not worktree_of(project, run).parent.exists(), (name, number)
+        assert records(project, run) == said, (name, number)
+        assert (root / "a.txt").read_text() == "two\n"
+        assert project.repo.ask("worktree", "list", "--porcelain").count("worktree ") == 1
