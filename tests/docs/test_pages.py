@@ -80,6 +80,7 @@ def test_every_command_that_is_described_exists() -> None:
         "integrate",
         "rollback",
         "resume",
+        "rerun",
         "repair",
         "steer",
         "cancel",

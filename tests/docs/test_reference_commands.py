@@ -78,7 +78,7 @@ def test_unknown_run_ends_with_2_wherever_a_page_says_so(
         "rollback": ["--confirm"],
     }
     about_runs = [name for name, page in PAGES.items() if "| `run` |" in page.text]
-    assert len(about_runs) == 12
+    assert len(about_runs) == 13
     for name in about_runs:
         assert "2" in [row.name for row in PAGES[name].rows("Exit codes")]
         assert cli.main([name, "zz", *more.get(name, [])], project.env) == 2
@@ -102,6 +102,10 @@ def test_screens_are_what_one_gets(
             stage.plays(APPROVED)
             assert stage.give("pinata run job.json")[1] == 0
             stage.lose()
+        if name == "rerun":
+            stage.plays(APPROVED)
+            assert stage.give("pinata run job.json")[1] == 0
+            stage.lose(at_work=True)
         found += stage.screens(name)
     assert [each for each in found if not each.is_true or each.code] == []
     assert len(found) == len(ORDER) + 2

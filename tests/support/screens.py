@@ -36,6 +36,7 @@ ORDER: Final = (
     "rollback",
     "repair",
     "resume",
+    "rerun",
 )
 _HELLO = [{"id": "says-hello", "argv": ["grep", "-q", "Hello", GREETING]}]
 _FIX = {
@@ -70,7 +71,8 @@ def _submits(summary: str) -> Turn:
 
 
 _FIXES = [_edits("Helo", "Hello"), _submits("Spelled the greeting right.")]
-APPROVED: Final = {"fix": _FIXES, "review-fix": [approves(summary="Right.")]}
+_APPROVES = [approves(summary="Right.")]
+APPROVED: Final = {"fix": _FIXES, "review-fix": _APPROVES, "review-fix@2": _APPROVES}
 REJECTED: Final = {
     "fix": _FIXES,
     "fix@2": [_edits("world", "world!"), _submits("Ends with a mark.")],
@@ -144,12 +146,19 @@ class Stage:
     def _age(self, run: str) -> int:
         return (self._folder(run) / "run.json").stat().st_mtime_ns
 
-    def lose(self) -> None:
-        """Let it look as if the process of the newest run had died after its first task."""
+    def lose(self, *, at_work: bool = False) -> None:
+        """Let it look as if the process of the newest run had died after its first task.
+
+        Args:
+            at_work: the agent of its second task had begun by then.
+        """
         log = self._folder(self.run) / "events.jsonl"
         lines = log.read_text().splitlines(keepends=True)
         settled = next(at for at, line in enumerate(lines) if "agent_settled" in line)
-        log.write_text("".join(lines[: settled + 1]))
+        kept = lines[: settled + 1]
+        if at_work:
+            kept += [line for line in lines[settled + 1 :] if "agent_started" in line]
+        log.write_text("".join(kept))
         for left in self._folder(self.run).glob("*/review-fix*"):
             left.unlink()
 

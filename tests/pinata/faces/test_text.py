@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from engine.core.outcome import LOST_REASON
 from pinata.faces.text import (
     changes_lines,
     doctor_lines,
@@ -183,6 +184,19 @@ def test_a_builder_that_failed_with_a_captured_change_can_be_mended_too() -> Non
 def test_nothing_is_to_be_mended_in_a_run_that_did_not_fail(status: str) -> None:
     failed = summary(status="failed", artifact={"attempt": 1}, reason="check unit failed")
     assert mending(failed, status=status) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "is_told"),
+    [("failed", LOST_REASON, True), ("cancelled", LOST_REASON, False), ("failed", "no", False)],
+    ids=["lost", "lost before the run was cancelled", "cancelled by somebody"],
+)
+def test_what_was_lost_is_told_with_the_command_that_starts_it_again(
+    status: str, reason: str, *, is_told: bool
+) -> None:
+    tasks = [summary(id="done"), summary(status="cancelled", reason=reason)]
+    line = "to start again what was lost: pinata rerun 0123456789abcdef"
+    assert (line in run_lines(answer(*tasks, status=status))) == is_told
 
 
 @pytest.mark.parametrize("state", JournalState, ids=lambda state: state.value)
