@@ -11,7 +11,7 @@ from engine.core.outcome import LOST_REASON
 from engine.system import locks
 from pinata.work.homecoming import come_home
 from tests.support.projects import Project, reports, scout, statuses, task_of
-from tests.support.sessions import Watch, host_context, hosted
+from tests.support.hosted import Watch, host_context, hosted
 
 HANGS = {"hang": True}
 TASKS = [scout("done"), scout("lost", after=["done"]), scout("next", after=["lost"])]
