@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from engine.core.outcome import LOST_REASON
 from engine.core.quote import escape
+from pinata.work.remedies import has_lost, to_mend
 
 _MARKS = {"succeeded": "✓", "running": "▸", "queued": "·"}
 _STREAMS = ("stdout", "stderr")
@@ -66,34 +66,10 @@ def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     cost = answer.get("costUsd")
     spent = "unknown cost" if cost is None else f"${cost:.4f}"
     yield f"{answer['elapsedMs'] / 1000:.1f} s, {answer['tokens']} tokens, {spent}"
-    for task in _to_mend(answer):
+    for task in to_mend(answer):
         yield f"to have it mended: pinata repair {answer['run']} {task} --feedback TEXT"
-    if _has_lost(answer):
+    if has_lost(answer):
         yield f"to start again what was lost: pinata rerun {answer['run']}"
-
-
-def _to_mend(answer: Mapping[str, Any]) -> list[str]:
-    """Return the builders whose change a reviewer, a check or the engine found at fault.
-
-    None while the run goes on or after a cancellation: nothing is repaired then.
-    """
-    if answer["status"] != "failed":
-        return []
-    failed = {task["id"] for task in answer["tasks"] if _is_at_fault(task)}
-    reviews = [task["review"] for task in answer["tasks"] if task["status"] == "rejected"]
-    return sorted(failed | {name for review in reviews if (name := review["target"].get("task"))})
-
-
-def _has_lost(answer: Mapping[str, Any]) -> bool:
-    """Whether tasks of a run died with its process, and the run was not cancelled later."""
-    return answer["status"] == "failed" and any(
-        task["status"] == "cancelled" and task.get("reason") == LOST_REASON
-        for task in answer["tasks"]
-    )
-
-
-def _is_at_fault(task: Mapping[str, Any]) -> bool:
-    return task["status"] == "failed" and "artifact" in task
 
 
 def task_lines(task: Mapping[str, Any], width: int = WIDTH, *, room: int = 0) -> Iterator[str]:

@@ -4,12 +4,12 @@ The texts of several runs may be joined into one message, so each begins with it
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.core.ids import RunId
-from engine.core.outcome import LOST_REASON
 from pinata.work.owed import Settlement
+from pinata.work.remedies import has_lost, to_mend
 from pinata.work.summary import cut_text
 
 TEXT_BYTES = 32 * 1024
@@ -92,31 +92,10 @@ def _next_steps(answer: Mapping[str, Any], missing: str | None) -> Iterator[str]
     for task in faulty[:_MOST_REMEDIES]:
         arguments = {"run": run, "task": task, "feedback": "..."}
         yield f"{_call('pinata_repair', **arguments)} has {task} mended"
-    if any(_was_lost(task) for task in tasks):
+    if has_lost(answer):
         yield f"`pinata rerun {run}` starts again what was lost"
     elif not faulty:
         yield f"{_call('pinata_status', run=run)} tells more; start a new run for what is left"
-
-
-def to_mend(answer: Mapping[str, Any]) -> Sequence[str]:
-    """Return the builders whose change a reviewer, a check or the engine found at fault.
-
-    None while the run goes on or after a cancellation: nothing is repaired then.
-
-    Args:
-        answer: what `pinata_status` says of the run.
-    """
-    if answer["status"] != "failed":
-        return []
-    failed = {
-        task["id"] for task in answer["tasks"] if task["status"] == "failed" and "artifact" in task
-    }
-    reviews = [task["review"] for task in answer["tasks"] if task["status"] == "rejected"]
-    return sorted(failed | {name for each in reviews if (name := each["target"].get("task"))})
-
-
-def _was_lost(task: Mapping[str, Any]) -> bool:
-    return task["status"] == "uncertain" or task.get("reason") == LOST_REASON
 
 
 def _call(tool: str, **arguments: object) -> str:
