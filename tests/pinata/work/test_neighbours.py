@@ -8,6 +8,7 @@ import trio
 from engine.core.ids import CommitId, RunId
 from engine.system.locks import claim
 from pinata.work.places import Places
+from tests.support.garbage import collect
 from tests.support.projects import Project, builder, shell, submits, task_of
 from worktrees.evidence import EvidenceTree, keep_evidence, read_evidence
 
@@ -74,4 +75,33 @@ async def test_evidence_of_another_run_may_grow_meanwhile(project: Project) -> N
         nursery.start_soon(grow)
         fix = await fixed(project, wait)
     assert grown
+    assert fix["status"] == "succeeded", fix
+
+
+@pytest.mark.slow
+async def test_run_that_is_retired_meanwhile_was_not_robbed(project: Project) -> None:
+    first = await fixed(project)
+    gate = project.folder / "gate"
+
+    async def retire() -> None:
+        while not (project.folder / "begun").exists():  # noqa: ASYNC110 - another program's
+            await trio.sleep(0.01)
+        answer = await collect(project, str(first["run"]))
+        assert answer["retired"] == [first["run"]], answer
+        gate.touch()
+
+    wait = f"touch {project.folder}/begun; until [ -e {gate} ]; do sleep 0.01; done"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(retire)
+        fix = await fixed(project, wait)
+    assert fix["status"] == "succeeded", fix
+    robs = OTHERS + "git update-ref -d $r; done"
+    assert str((await fixed(project, robs))["reason"]).startswith("refs of other runs were moved")
+
+
+async def test_refs_of_a_run_that_never_came_to_be_are_nobodys(project: Project) -> None:
+    unmade = RunId("0" * 16)
+    project.repo.git("update-ref", f"refs/pinata/{unmade}/base", "HEAD")
+    (project.repo.root / ".git" / "pinata" / unmade).mkdir(parents=True)
+    fix = await fixed(project, OTHERS + "git update-ref -d $r; done")
     assert fix["status"] == "succeeded", fix
