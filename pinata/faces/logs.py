@@ -1,13 +1,13 @@
 """Prints a run's event log, and follows one that still grows."""
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import trio
 
 from engine.core.errors import UsageError
-from engine.core.events import RunSettled
+from engine.core.events import RerunRequested, RunSettled
 from engine.core.ids import TaskId
 from engine.core.quote import escape_json
 from engine.logreader import LogReader
@@ -71,7 +71,7 @@ class LogPrinter:
 
     def _lines(self, events: Iterable[Logged]) -> Iterable[str]:
         for logged in events:
-            if self._given.task is not None and _task_of(logged) != self._given.task:
+            if self._given.task is not None and self._given.task not in _tasks_of(logged):
                 continue
             if self._given.json:
                 line = encode_event(logged.event, seq=logged.seq, run=self._run, at_ms=logged.at_ms)
@@ -102,8 +102,13 @@ async def show_log(context: Context, given: Namespace, show: Callable[[str], boo
         await trio.sleep(_LOOK_AGAIN_S)
 
 
-def _task_of(logged: Logged) -> TaskId | None:
-    attempt = getattr(logged.event, "attempt", None)
+def _tasks_of(logged: Logged) -> Collection[TaskId]:
+    """Return the tasks that an event is about; none where it is about the run."""
+    event = logged.event
+    if isinstance(event, RerunRequested):
+        return event.tasks
+    attempt = getattr(event, "attempt", None)
     if attempt is not None:
-        return TaskId(attempt.task)
-    return getattr(logged.event, "task", None)
+        return [TaskId(attempt.task)]
+    task = getattr(event, "task", None)
+    return [] if task is None else [task]

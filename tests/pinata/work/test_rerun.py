@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from engine.core.outcome import LOST_REASON, Status
 from engine.logreader import replay
 from engine.store import RunFolder
 from pinata import app
+from pinata.faces.logs import LogPrinter
 from pinata.work.context import Context
 from pinata.work.observer import OpenedRun
 from pinata.work.result import SavedResult, encode_result
@@ -172,6 +174,28 @@ async def test_run_whose_owner_died_is_closed_and_started_again_in_one_go(projec
     assert [type(event) for event in log].count(RunResumed) == 1
     assert log.count(RerunRequested((TaskId("fix"),))) == 1
     assert not any(isinstance(event, RepairStarted) for event in log)
+
+
+async def test_log_of_a_task_tells_of_the_rerun_that_opened_it(project: Project) -> None:
+    tasks = [*TASKS, scout("look", after=["check"])]
+    script = SCRIPT | {"look": [reports()]}
+    run = await lost_run(project, tasks, script)
+    await resume(project, run)
+    await rerun(project, run)
+    lines: list[str] = []
+
+    def show(text: str) -> bool:
+        lines.extend(text.splitlines())
+        return True
+
+    def print_log() -> None:
+        given = Namespace(task="look", json=True)
+        LogPrinter(folder_of(project, run), given, show).print_new()
+
+    await trio.to_thread.run_sync(print_log)
+    opened = [line for line in map(json.loads, lines) if line["type"] == "rerun_requested"]
+    assert [each["agents"] for each in opened] == [["fix", "check", "look"]]
+    assert not any(line["type"] == "run_resumed" for line in map(json.loads, lines))
 
 
 async def test_what_a_rerun_came_to_is_integrated_like_anything_else(project: Project) -> None:
