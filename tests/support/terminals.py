@@ -15,7 +15,7 @@ import pyte
 
 from tests.support.projects import Project
 
-_PATIENCE_S = 60
+_PATIENCE_S = 30
 # Has the terminal for its own, as the programs of a shell do, and becomes the program.
 _LOGIN = "import os, sys; os.login_tty(0); os.execv(sys.argv[1], sys.argv[1:])"
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pyte
 import pytest
@@ -12,16 +11,10 @@ from rich.cells import cell_len
 from agents.transcript import SaidMessage
 from engine.core.events import (
     AttemptSettled,
-    AttemptStarted,
-    Event,
-    RunStarted,
-    Sender,
-    TaskQueued,
     ToolStarted,
 )
-from engine.core.ids import AttemptId, RunId, TaskId
+from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status
-from engine.core.view import RunView
 from pinata.faces.view_paint import change, lines_of, paint
 from pinata.faces.view_screen import (
     Scene,
@@ -35,53 +28,10 @@ from pinata.faces.view_screen import (
 )
 from pinata.faces.view_state import Draft, ViewState
 from pinata.work.observer import OpenedRun
+from tests.support.views import CHECK, FIX, LOOK, opened, settled, started
 
-FIX, CHECK, LOOK = map(TaskId, ("fix", "check", "look"))
-PLAN: dict[TaskId, Sequence[TaskId]] = {FIX: (), CHECK: (FIX,), LOOK: ()}
 WIDE, NARROW = Size(100, 12), Size(60, 12)
 HOSTILE = "\x1b[2J\x1b]0;title\x07\u202eno\r\x9b31m"
-
-
-def cancelled(reason: str) -> None:
-    raise AssertionError
-
-
-async def cancelled_for_good(reason: str, task: TaskId | None = None) -> None:
-    raise AssertionError
-
-
-def steered(
-    task: TaskId, text: str, *, follow_up: bool = False, sender: Sender = Sender.PARENT
-) -> None:
-    raise AssertionError
-
-
-def opened(
-    *events: Event, plan: dict[TaskId, Sequence[TaskId]] = PLAN, agent: str = "builder"
-) -> OpenedRun:
-    view = RunView()
-    beginning: list[Event] = [RunStarted(len(plan)), *map(TaskQueued, plan)]
-    for seq, event in enumerate([*beginning, *events]):
-        view.apply(seq, 0, event)
-    return OpenedRun(
-        id=RunId("0123456789abcdef"),
-        folder=Path("/nowhere"),
-        started_at_ms=0,
-        agents=dict.fromkeys(plan, agent),
-        after=plan,
-        view=view,
-        cancel=cancelled,
-        record_cancel=cancelled_for_good,
-        steer=steered,
-    )
-
-
-def started(task: TaskId, number: int = 1) -> AttemptStarted:
-    return AttemptStarted(AttemptId(task, number))
-
-
-def settled(task: TaskId, status: Status, reason: str | None = None) -> AttemptSettled:
-    return AttemptSettled(AttemptId(task, 1), AttemptOutcome(status, reason))
 
 
 def scene(run: OpenedRun, *, notice: str = "", talk: Talk | None = None) -> Scene:
