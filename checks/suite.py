@@ -14,8 +14,9 @@ import trio
 from checks.proof import CheckProof, ListName, SavedLog
 from engine.core.spec import CheckSpec
 from engine.system.files import make_private_dir, sync_dir
+from engine.system.launch import LaunchError
 from engine.system.output import ToFiles
-from engine.system.process import LaunchError, ProcessExit, ProcessSpec, run
+from engine.system.process import ProcessExit, ProcessSpec, run
 
 # Of both streams of one check together.
 OUTPUT_LIMIT_BYTES = 16 << 20

@@ -1,15 +1,13 @@
-"""The one place that starts programs.
+"""Runs a program to its end and leaves nothing of it behind.
 
-`run` takes a program to its end and leaves nothing of it behind: not its children, not a daemon
-that kept the environment it was given, no descriptor and no thread. `start_detached` starts one
-that outlives this process.
+That is: not its children, not a daemon that kept the environment it was given, no descriptor and no
+thread.
 """
 
 import itertools
 import logging
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -22,6 +20,7 @@ from engine.core.errors import ExternalError
 from engine.system import family, ledger, meter, strays
 from engine.system.groups import end_group, signal_group
 from engine.system.identity import ProcessIdentity, identify
+from engine.system.launch import NOTHING, PIPE, LaunchError, Popen, launch
 from engine.system.nursery import open_flat_nursery
 from engine.system.output import (
     Budget,
@@ -40,12 +39,10 @@ _log = logging.getLogger(f"pinata.{__name__}")
 _PIPE_GRACE_S = 0.25
 # A process that does not die of SIGKILL waits for a device; we do not wait for it for ever.
 _KILL_LIMIT_S = 10.0
-_LINE_LIMIT_BYTES = 64 << 10
 
 _calls = itertools.count(1)
 # Kept, so that nobody warns about a program that is still running when its Popen is collected.
-_undying: list["subprocess.Popen[bytes]"] = []
-_detached: list["subprocess.Popen[bytes]"] = []
+_undying: list[Popen] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +88,6 @@ class ProcessExit:
     overflowed: bool
     pipes_held: bool
     duration_ms: int
-
-
-class LaunchError(ExternalError):
-    """A program could not be started."""
-
-    def __init__(self, program: str, reason: str) -> None:
-        self.program = program
-        self.reason = reason
-        super().__init__(f"cannot start {program!r}: {reason}")
 
 
 async def run(
@@ -151,63 +139,6 @@ async def run(
     )
 
 
-async def start_detached(
-    argv: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], log: int
-) -> bytes | None:
-    """Start a program that outlives this one, and return the first line that it says on stdout.
-
-    None when it ended, or closed stdout, without one. Having said it, it turns stdout elsewhere:
-    nobody reads the rest. It leads a session and a group of its own, carries no mark of a run,
-    finds nothing on stdin and inherits no descriptor. Whoever stops waiting for its line ends it.
-
-    Args:
-        argv: see `ProcessSpec`, as for the next two.
-        cwd: where it starts.
-        env: its whole environment but for marks.
-        log: a descriptor for its stderr, which stays the caller's.
-
-    Raises:
-        LaunchError: it could not be started; nothing ran.
-    """
-    # The thread is waited for also when cancelled, so no child is born that nobody knows.
-    popen = await trio.to_thread.run_sync(_spawn_detached, argv, cwd, env, log)
-    assert popen.stdout is not None
-    said = None
-    try:
-        async with trio.lowlevel.FdStream(os.dup(popen.stdout.fileno())) as stream:
-            said = await _first_line(stream)
-    finally:
-        popen.stdout.close()
-        if said is None:
-            signal_group(popen.pid, signal.SIGKILL)
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(popen.wait)
-    return said
-
-
-async def _first_line(stream: trio.abc.ReceiveStream) -> bytes | None:
-    received = b""
-    while b"\n" not in received:
-        data = await stream.receive_some(_LINE_LIMIT_BYTES)
-        if not data or len(received) > _LINE_LIMIT_BYTES:
-            return None
-        received += data
-    return received.partition(b"\n")[0]
-
-
-def _spawn_detached(
-    argv: tuple[str, ...], cwd: Path, env: Mapping[str, str], log: int
-) -> "subprocess.Popen[bytes]":
-    """Start it, and forget those that have ended before this process did; blocks."""
-    marks = (strays.MARK_VARIABLE, strays.CALL_VARIABLE)
-    plain = {name: value for name, value in env.items() if name not in marks}
-    with family.birth() as register:
-        popen = _launch(argv, cwd, plain, stdin=subprocess.DEVNULL, stderr=log)
-        register(popen.pid)
-    _detached[:] = [popen, *(each for each in _detached if each.poll() is None)]
-    return popen
-
-
 @dataclass(slots=True)
 class _Child:
     """A started program, with what we hold of it.
@@ -218,7 +149,7 @@ class _Child:
         pidfd: readable once it has ended; None where the kernel has none.
     """
 
-    popen: "subprocess.Popen[bytes]"
+    popen: Popen
     identity: ProcessIdentity
     program: meter.Program | None
     forget: Callable[[], None]
@@ -314,7 +245,7 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
 
 
 def _hold(
-    popen: "subprocess.Popen[bytes]",
+    popen: Popen,
     spec: ProcessSpec,
     closing: ExitStack,
     *,
@@ -351,37 +282,8 @@ def _hold(
     )
 
 
-def _popen(spec: ProcessSpec, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    stdin = subprocess.PIPE if spec.stdin else subprocess.DEVNULL
-    return _launch(spec.argv, spec.cwd, env, stdin=stdin, stderr=subprocess.PIPE)
-
-
-def _launch(
-    argv: tuple[str | bytes, ...], cwd: Path, env: Mapping[str, str], *, stdin: int, stderr: int
-) -> "subprocess.Popen[bytes]":
-    # A child starts with the signal mask of the thread that starts it.
-    mask = signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    try:
-        return subprocess.Popen(
-            argv,
-            bufsize=0,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            cwd=cwd,
-            env=env,
-            # A session of its own is a group of its own too, and has no terminal to ask on.
-            start_new_session=True,
-        )
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        if error.filename == cwd:
-            reason = f"its working directory {cwd}: {reason}"
-        raise LaunchError(os.fsdecode(argv[0]), reason) from error
-    except ValueError as error:  # a NUL byte, or a name in `env` that cannot be one
-        raise LaunchError(os.fsdecode(argv[0]), str(error)) from error
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+def _popen(spec: ProcessSpec, env: Mapping[str, str]) -> Popen:
+    return launch(spec.argv, spec.cwd, env, stdin=PIPE if spec.stdin else NOTHING)
 
 
 def _open_pidfd(pid: int, closing: ExitStack) -> int | None:

@@ -11,8 +11,9 @@ from engine.core.environment import child_environment
 from engine.core.errors import ExternalError
 from engine.core.quote import one_line
 from engine.records.pull_request import FIELDS, PullRequestFacts, decode_pull_request
+from engine.system.launch import LaunchError
 from engine.system.output import ToFiles
-from engine.system.process import LaunchError, ProcessSpec, run
+from engine.system.process import ProcessSpec, run
 from worktrees.machine import in_thread
 
 ASK_LIMIT_S = 60.0

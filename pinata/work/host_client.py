@@ -16,8 +16,8 @@ import pinata
 from engine.core.errors import ExternalError, PinataError
 from engine.records.host import HostRecordV1, hello
 from engine.system import locks, sockets
+from engine.system.detached import start_detached
 from engine.system.log_file import open_log_file
-from engine.system.process import start_detached
 from pinata.work.blocking import in_thread
 from pinata.work.frames import FrameError, send_frame
 from pinata.work.host_record import find_host

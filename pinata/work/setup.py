@@ -15,8 +15,9 @@ from engine.core.quote import name_list
 from engine.core.setup import MANAGERS, NO_LOCKFILE, TELLING_FILES, Setup, SetupSource, detect_setup
 from engine.core.spec import RunSpec
 from engine.system.files import make_private_dir, read_regular, replace_file
+from engine.system.launch import LaunchError
 from engine.system.output import ToFiles
-from engine.system.process import LaunchError, ProcessExit, ProcessSpec, run
+from engine.system.process import ProcessExit, ProcessSpec, run
 from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft, Ending
 from pinata.work.workplace import Workplace

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.system.launch import LaunchError
 from engine.system.output import ToMemory
-from engine.system.process import LaunchError
 from tests.support.repos import RUN, RepoBuilder
 from worktrees.discovery import discover
 from worktrees.hygiene import GitError, Repository, git, git_environment, git_to_file, run_git

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 import pytest
 import trio
 
+from engine.system.launch import LaunchError
 from engine.system.meter import Program, Usage, measure_programs
-from engine.system.process import LaunchError, run
+from engine.system.process import run
 from tests.support.programs import shell, spec
 
 TOKEN = secrets.token_hex(16)

@@ -11,8 +11,9 @@ import pytest
 from engine.core.errors import ExternalError
 from engine.system import process
 from engine.system.identity import ProcessIdentity, identify
+from engine.system.launch import LaunchError
 from engine.system.output import ToFiles, ToMemory
-from engine.system.process import LaunchError, ProcessExit, ProcessSpec, run
+from engine.system.process import ProcessExit, ProcessSpec, run
 from tests.support.programs import (
     ENV,
     is_running,

@@ -12,7 +12,8 @@ import trio
 
 from engine.system import process
 from engine.system.identity import ProcessIdentity
-from engine.system.process import LaunchError, ProcessExit, ProcessSpec, run
+from engine.system.launch import LaunchError
+from engine.system.process import ProcessExit, ProcessSpec, run
 from tests.support.programs import Beacon, group_members, is_running, python, shell, spec
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from engine.system import process
+from engine.system import detached
+from engine.system.detached import start_detached
 from engine.system.identity import read_stat
-from engine.system.process import LaunchError, start_detached
+from engine.system.launch import LaunchError
 from tests.support.programs import ENV, Beacon, is_running, python, shell
 
 
@@ -22,7 +23,7 @@ def log(tmp_path: Path) -> Iterator[int]:
 def end(pid: int) -> None:
     """End a detached program, which is a child of this process as long as this lives."""
     os.kill(pid, signal.SIGKILL)
-    popen = next(each for each in process._detached if each.pid == pid)
+    popen = next(each for each in detached._started if each.pid == pid)
     popen.wait()
 
 
@@ -105,10 +106,10 @@ async def test_whoever_stops_waiting_for_the_line_ends_the_program(
 async def test_those_that_have_ended_are_forgotten_with_the_next_start(log: int) -> None:
     for _ in range(2):
         await start_detached(shell("echo on; exec >&-"), cwd=Path("/"), env=ENV, log=log)
-    for popen in process._detached:
+    for popen in detached._started:
         popen.wait()
     await start_detached(shell("exit"), cwd=Path("/"), env=ENV, log=log)
-    assert len(process._detached) == 1
+    assert len(detached._started) == 1
 
 
 async def test_program_that_is_not_there_is_an_error(log: int) -> None:
