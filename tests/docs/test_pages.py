@@ -84,6 +84,7 @@ def test_every_command_that_is_described_exists() -> None:
         "repair",
         "steer",
         "cancel",
+        "gc",
         "doctor",
         "tools",
         "mcp",

@@ -37,6 +37,7 @@ ORDER: Final = (
     "repair",
     "resume",
     "rerun",
+    "gc",
 )
 _HELLO = [{"id": "says-hello", "argv": ["grep", "-q", "Hello", GREETING]}]
 _FIX = {
