@@ -106,6 +106,11 @@ def read_included(seed_index: Path) -> tuple[bytes, ...]:
         return ()
 
 
+def forget_included(seed_index: Path) -> None:
+    """Forget what was copied into the worktree of `seed_index`, now that it is gone; blocks."""
+    _list_beside(seed_index).unlink(missing_ok=True)
+
+
 def _remember(seed_index: Path, paths: Sequence[bytes]) -> None:
     known = sorted({*read_included(seed_index), *paths})
     data = b"".join(path + b"\0" for path in known)

@@ -79,6 +79,11 @@ def read_unseen(seed_index: Path) -> Unseen | None:
     return Unseen(ignored, submodules)
 
 
+def forget_unseen(seed_index: Path) -> None:
+    """Forget what lay unseen in the worktree of `seed_index`, now that it is gone; blocks."""
+    _record_beside(seed_index).unlink(missing_ok=True)
+
+
 def _record_beside(seed_index: Path) -> Path:
     return seed_index.with_name(f"{seed_index.name}.unseen")
 

@@ -1,6 +1,7 @@
 """Where a writer works: what it starts from, and its worktree, new or left from before."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import trio
 
@@ -12,11 +13,12 @@ from pinata.work.result import changes_of
 from pinata.work.workshop import Workshop
 from worktrees.compose import compose
 from worktrees.hygiene import Repository
-from worktrees.include import copy_included
+from worktrees.include import copy_included, forget_included
 from worktrees.lease import create_worktree, remove_worktree
 from worktrees.objects import commit_tree
 from worktrees.reuse import bring_to, reopen_worktree
 from worktrees.root import Root, find_root, forget_root, keep_root
+from worktrees.unseen import forget_unseen
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ async def _new_worktree(
         # Git may still know the one that is gone. Which folder it was is forgotten before there is
         # another, or a crash in between would make that look like one that somebody put there.
         await remove_worktree(run.repository, path, seed, lock)
-        await in_thread(lambda: forget_root(seed), "cannot forget what the worktree was")
+        await in_thread(lambda: _forget(seed), "cannot forget what the worktree was")
     reason = f"run {run.id} task {draft.task.id}"
     worktree = await create_worktree(run.repository, path, base.commit, seed, lock, reason)
     workshop.roots[path] = root = await trio.to_thread.run_sync(Root.of, path)
@@ -133,3 +135,9 @@ async def _new_worktree(
     included = await copy_included(run.repository, worktree, seed)
     draft.notices.extend(included.notes)
     return worktree
+
+
+def _forget(seed: Path) -> None:
+    """Forget what was known of a worktree that is gone, which is not so of the next one."""
+    for forget in (forget_root, forget_included, forget_unseen):
+        forget(seed)

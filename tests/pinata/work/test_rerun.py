@@ -246,6 +246,23 @@ async def test_lost_repair_is_given_again_in_a_clean_worktree_with_what_was_to_b
     assert "earlier approvals are void" in conversation(project, run, "check", 2)
 
 
+async def test_what_was_brought_into_the_lost_worktree_hides_nothing_in_the_new_one(
+    project: Project,
+) -> None:
+    for name in (".gitignore", ".worktreeinclude"):
+        project.repo.write(name, "*.local\n")
+    project.repo.write("x.local", "mine\n")
+    changed = [".gitignore", "x.local"]
+    makes = [shell("> .gitignore; echo new > x.local"), submits(changedFiles=changed)]
+    script = {"fix": [shell("cat x.local"), HANG], "fix@2": makes, "check": [approves()]}
+    tasks = [builder("fix", *changed), reviewer("check", "fix")]
+    run = await lost_run(project, tasks, script)
+    assert "mine" in conversation(project, run, "fix", 1)
+    (project.repo.root / "x.local").unlink()
+    answer = await rerun(project, run)
+    assert task_of(answer, "fix")["changedFiles"] == changed, answer
+
+
 async def test_repairs_that_were_used_stay_used_and_a_rerun_is_none(project: Project) -> None:
     run = await lost_repair(project, config={"limits": {"repairs": 1}})
     await rerun(project, run)
