@@ -3,6 +3,7 @@
 What a client sends is decoded strictly; what the owner of the run sends goes to its own user.
 """
 
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -16,7 +17,9 @@ from engine.records.request import decode, explain
 VERSION: Final = 1
 LIMIT_BYTES: Final = 64 << 10  # of the file
 _TOKEN_CHARS = 64
-Role = Literal["viewer", "coordinator"]
+# A viewer is shown the run. A user, who is not, reaches into it by hand; a coordinator gives orders
+# on behalf of a session.
+Role = Literal["viewer", "user", "coordinator"]
 
 
 class LinkV1(BaseModel):
@@ -28,7 +31,7 @@ class LinkV1(BaseModel):
         pid: of the process that owns the run, for people.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, strict=True)
 
     kind: Literal["link"] = "link"
     v: Literal[1] = 1
@@ -56,20 +59,22 @@ def decode_link(data: bytes, where: str) -> LinkV1:
 
 
 class _Frame(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+    # Built when first used: most processes load this module and never do.
+    model_config = ConfigDict(
+        alias_generator=to_camel, defer_build=True, extra="forbid", frozen=True, strict=True
+    )
 
 
 class HelloFrame(_Frame):
     """What a client says first.
 
     Attributes:
-        role: for whom it speaks: for a person who watches, or for the session that gives orders
-            and is shown nothing by itself.
+        role: for whom it speaks, and whether it is shown the run.
         run: the one that it means.
     """
 
     type: Literal["hello"]
-    v: Literal[1]
+    v: Annotated[int, Field(ge=VERSION, le=VERSION)]  # to a literal, `true` would be 1
     token: Annotated[str, Field(repr=False)]
     role: Role
     run: str
@@ -114,19 +119,18 @@ class MessagesFrame(_Frame):
 
 
 RequestFrame = AckFrame | SteerFrame | CancelFrame | MessagesFrame
-_REQUESTS: dict[str, TypeAdapter[Any]] = {
-    "ack": TypeAdapter(AckFrame),
-    "steer": TypeAdapter(SteerFrame),
-    "cancel": TypeAdapter(CancelFrame),
-    "messages": TypeAdapter(MessagesFrame),
+_REQUESTS: dict[str, type[RequestFrame]] = {
+    "ack": AckFrame,
+    "steer": SteerFrame,
+    "cancel": CancelFrame,
+    "messages": MessagesFrame,
 }
-_HELLO = TypeAdapter(HelloFrame)
 
 
 def decode_hello(frame: object) -> HelloFrame | None:
     """Return the hello that a frame is; None when it is none."""
     try:
-        return _HELLO.validate_python(frame)
+        return HelloFrame.model_validate(frame)
     except ValidationError:
         return None
 
@@ -138,12 +142,16 @@ def decode_request(frame: dict[str, Any]) -> RequestFrame:
         UsageError: it is no such frame, or a field of it is wrong.
     """
     name = frame.get("type")
-    adapter = _REQUESTS.get(name) if isinstance(name, str) else None
-    if adapter is None:
+    kind = _REQUESTS.get(name) if isinstance(name, str) else None
+    if kind is None:
         known = name_list(list(_REQUESTS), most=len(_REQUESTS))
         raise UsageError(f"unknown frame {quote_value(name)}; the frames are {known}")
-    request: RequestFrame = decode(adapter, frame, place=f"frame {name}")
-    return request
+    return decode(_adapter(kind), frame, place=f"frame {name}")
+
+
+@cache
+def _adapter(kind: type[RequestFrame]) -> TypeAdapter[RequestFrame]:
+    return TypeAdapter(kind)
 
 
 class FactsV1(BaseModel):
@@ -157,7 +165,9 @@ class FactsV1(BaseModel):
         notices: what the run's caller was told.
     """
 
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, defer_build=True, frozen=True, populate_by_name=True
+    )
 
     run: str
     folder: str

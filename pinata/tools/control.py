@@ -162,7 +162,7 @@ class _Elsewhere:
 
 
 def _role(context: Context) -> Role:
-    return "viewer" if context.sender is Sender.USER else "coordinator"
+    return "user" if context.sender is Sender.USER else "coordinator"
 
 
 _STEER = Tool(

@@ -23,7 +23,7 @@ from engine.system import files
 from engine.system.clock import Clock
 from engine.system.nursery import open_flat_nursery
 from engine.system.sockets import discard_dead, open_listener, temporary_folder
-from pinata.work.link_viewer import admit, serve_viewer
+from pinata.work.link_viewer import Bounds, admit, serve_viewer
 from pinata.work.linked_run import LinkedRun
 from pinata.work.observer import OpenedRun
 
@@ -31,7 +31,6 @@ SOCKET_NAME: Final = "link.sock"
 MOST_STRANGERS: Final = 32
 # How long the last words may take when this process ends.
 _GOODBYE_S = 1.0
-_MOST_READING = 4
 _log = logging.getLogger(f"pinata.{__name__}")
 
 
@@ -82,7 +81,7 @@ class Links:
         """Begin without a run; `open_links` makes it."""
         self._nursery = nursery
         self._doors: _Doors = {}
-        self._reading = trio.CapacityLimiter(_MOST_READING)
+        self._bounds = Bounds()
 
     @asynccontextmanager
     async def reachable(
@@ -181,7 +180,7 @@ class Links:
             with door.stranger():
                 admitted = await admit(door.run, stream)
             if admitted is not None:
-                await serve_viewer(door.run, stream, *admitted, reading=self._reading)
+                await serve_viewer(door.run, stream, *admitted, bounds=self._bounds)
         except Exception:  # noqa: BLE001 - the runs of this process go on, and other viewers
             _log.exception("run %s: a connection to it broke off", door.run.run.id)
 

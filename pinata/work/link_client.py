@@ -6,7 +6,7 @@ questions are answered meanwhile and whoever begins to watch begins from how the
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,8 +21,9 @@ from engine.core.errors import (
     PinataError,
     UsageError,
 )
-from engine.core.events import Sender, Trace
+from engine.core.events import Event, Sender, Trace
 from engine.core.ids import RunId, TaskId
+from engine.core.quote import quote_value
 from engine.core.view import RunView
 from engine.records.event import Logged, decode_logged
 from engine.records.link import (
@@ -53,7 +54,7 @@ class _Question:
 
     def __init__(self) -> None:
         self.answered = trio.Event()
-        self.answer: Frame = {}
+        self.has_ended = False
         self.error: PinataError | None = None
         self.said: list[SaidMessage] = []
 
@@ -102,7 +103,7 @@ class LinkClient:
         """
         about = {} if task is None else {"task": task}
         asked = await self._ask({"type": "cancel", **about})
-        return bool(asked.answer["ended"])
+        return asked.has_ended
 
     async def messages(self, task: TaskId, attempt: int | None) -> Sequence[SaidMessage]:
         """Return all that was said in an attempt at a task, the newest one without a number.
@@ -176,39 +177,52 @@ class LinkClient:
         """Apply what the run's owner says until it says nothing more."""
         try:
             while (frame := await self._reader.receive()) is not None:
-                if (seq := self._apply(frame)) is not None:
-                    await self._send({"type": "ack", "seq": seq})
-        except (FrameError, CorruptionError, LinkLostError) as error:
-            _log.warning("run %s: %s", self._run, error)
+                if self._apply(frame):
+                    await self._acknowledge()
+        except (FrameError, CorruptionError) as error:
+            _log.info("run %s: its owner is not understood: %s", self._run, error)
         finally:
-            self._is_lost = True
-            for question in self._questions.values():
-                if not question.answered.is_set():
-                    question.error = LinkLostError(self._run)
-                    question.answered.set()
-            self._news.unpark_all()
+            self._lose()
 
-    def _apply(self, frame: Frame) -> int | None:
-        """Apply one frame; return the number of the event that is dealt with now."""
-        try:
-            match frame["type"]:
-                case "snapshot":
-                    self._begin(decode_facts(frame["run"]), decode_view(frame["view"]))
-                    return self._view.seq
-                case "events":
-                    for data in frame["events"]:
-                        self._happened(decode_logged(data, run=self._run))
-                    return self._view.seq
-                case "note":
-                    self._noted(decode_logged(frame["event"], run=self._run))
-                case "ended":
-                    self._has_ended = True
-                    self._news.unpark_all()
-                case _:
-                    self._hear_answer(frame)
-        except (KeyError, TypeError) as error:
-            raise CorruptionError("the owner of the run sent a frame without sense") from error
-        return None
+    async def _acknowledge(self) -> None:
+        # An owner that is about to end hears nothing more, but its last words are still to come.
+        with suppress(LinkLostError):
+            await self._send({"type": "ack", "seq": self._view.seq})
+
+    def _lose(self) -> None:
+        self._is_lost = True
+        for question in self._questions.values():
+            if not question.answered.is_set():
+                question.error = LinkLostError(self._run)
+                question.answered.set()
+        self._news.unpark_all()
+
+    def _apply(self, frame: Frame) -> bool:
+        """Apply one frame; return whether that is to be acknowledged.
+
+        Raises:
+            CorruptionError: it makes no sense.
+            FrameError: the owner is about to close the connection, and says why.
+        """
+        match frame.get("type"):
+            case "snapshot":
+                self._begin(decode_facts(frame.get("run")), decode_view(frame.get("view")))
+                return True
+            case "events":
+                for logged in _events(frame.get("events"), self._run):
+                    self._happened(logged)
+                return True
+            case "note":
+                for logged in _events([frame.get("event")], self._run):
+                    self._noted(logged.event)
+            case "ended":
+                self._has_ended = True
+                self._news.unpark_all()
+            case "messages" | "done" | "error":
+                self._hear_answer(frame)
+            case other:
+                raise CorruptionError(f"unknown frame {quote_value(other)}")
+        return False
 
     def _begin(self, facts: FactsV1, view: RunView) -> None:
         self._facts, self._view, self._doings = facts, view, Doings()
@@ -247,30 +261,30 @@ class LinkClient:
         if self._observer is not None:
             self._observer.happened(logged)
 
-    def _noted(self, logged: Logged) -> None:
-        event = logged.event
+    def _noted(self, event: Event) -> None:
         if not isinstance(event, Trace):
-            raise CorruptionError("the owner of the run sent a note of what is none")
+            raise CorruptionError("a note of what is none")
         self._doings.noted(event)
         if self._observer is not None:
             self._observer.noted(event)
 
     def _hear_answer(self, frame: Frame) -> None:
-        if frame["type"] == "error" and "id" not in frame:
-            raise FrameError(f"the owner of the run refused: {frame['error']}")
+        if "id" not in frame:
+            raise FrameError(str(frame.get("error")))
         question = self._questions.get(frame["id"])
         if question is None:
             return  # whoever asked has given up
-        match frame["type"]:
-            case "messages":
-                question.said += [
-                    SaidMessage(one["role"], one["text"]) for one in frame["messages"]
-                ]
-                return
-            case "done":
-                question.answer = frame
-            case _:
-                question.error = _KINDS[frame["kind"]](frame["error"])
+        try:
+            match frame["type"]:
+                case "messages":
+                    question.said += [SaidMessage(**each) for each in frame["messages"]]
+                    return
+                case "done":
+                    question.has_ended = bool(frame.get("ended"))
+                case _:
+                    question.error = _KINDS[frame["kind"]](frame["error"])
+        except (KeyError, TypeError) as error:
+            raise CorruptionError("an answer without sense") from error
         question.answered.set()
 
     def _cancel_soon(self, reason: str) -> None:
@@ -298,14 +312,20 @@ class LinkClient:
             _log.info("run %s: %s", self._run, error)
 
 
+def _events(data: object, run: RunId) -> list[Logged]:
+    if not isinstance(data, list):
+        raise CorruptionError("events that are no list")
+    return [decode_logged(each, run=run) for each in data]
+
+
 @asynccontextmanager
 async def open_link(folder: RunFolder, *, role: Role = "viewer") -> AsyncIterator[LinkClient]:
     """Be connected, inside the block, to the process that owns a run.
 
     Args:
         folder: the run's.
-        role: for whom it is: what a viewer tells an agent is recorded as the user's, what a
-            coordinator does as the session's; a coordinator is not shown the run.
+        role: for whom it is: what a coordinator tells an agent is recorded as the session's, what
+            others do as the user's. Only a viewer is shown the run.
 
     Raises:
         NoLinkError: nobody serves the run.

@@ -8,11 +8,11 @@ carry an `id`, which `done` or `error` repeats.
 """
 
 import hmac
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 import trio
 
@@ -48,6 +48,8 @@ from pinata.work.frames import FrameError, FrameReader, encode_frame, send_bytes
 from pinata.work.link_ring import Entry
 from pinata.work.linked_run import LinkedRun
 
+T = TypeVar("T")
+
 HELLO_DEADLINE_S: Final = 5.0
 HELLO_LIMIT_BYTES: Final = 64 << 10
 # A message of 64 KiB has six times as many bytes when every character of it is escaped.
@@ -64,7 +66,23 @@ _KINDS: tuple[tuple[type[PinataError], str], ...] = (
     (CorruptionError, "corruption"),
     (ExternalError, "external"),
 )
-_SENDERS = {"viewer": Sender.USER, "coordinator": Sender.PARENT}
+# For those who are not shown the run, and stay for a moment only.
+_SPARE_SEATS = 16
+_MOST_READING = 4
+_MOST_ENCODING = 2
+
+
+class Bounds:
+    """What all connections of a process may do at once.
+
+    Attributes:
+        reading: conversations that are read and sent; they are long.
+        encoding: threads that are busy for a connection, so that runs find some that are not.
+    """
+
+    def __init__(self) -> None:
+        self.reading = trio.CapacityLimiter(_MOST_READING)
+        self.encoding = trio.CapacityLimiter(_MOST_ENCODING)
 
 
 async def admit(run: LinkedRun, stream: trio.abc.Stream) -> tuple[FrameReader, HelloFrame] | None:
@@ -88,7 +106,7 @@ async def serve_viewer(
     reader: FrameReader,
     hello: HelloFrame,
     *,
-    reading: trio.CapacityLimiter,
+    bounds: Bounds,
 ) -> None:
     """Serve one who was let in, until it leaves or the run's owner has nothing more to say.
 
@@ -97,18 +115,19 @@ async def serve_viewer(
         stream: closed by the caller.
         reader: of the stream.
         hello: how it began.
-        reading: of how many conversations are read at once; they are long.
+        bounds: shared by all connections of this process.
     """
     # Gone, or stuck: nobody is left to be told.
     with suppress(FrameError):
-        if run.viewers >= MOST_VIEWERS:
+        is_shown = hello.role == "viewer"
+        if run.viewers >= MOST_VIEWERS + (0 if is_shown else _SPARE_SEATS):
             error = f"run {run.run.id} has {MOST_VIEWERS} viewers already: close one of them"
             refusal = {"type": "error", "error": error, "kind": "conflict"}
             await send_frame(stream, refusal, patience_s=PATIENCE_S)
             return
         run.viewer_came()
         try:
-            await _Viewer(run, stream, reader, hello, reading).serve()
+            await _Viewer(run, stream, reader, hello, bounds).serve()
         finally:
             run.viewer_left()
 
@@ -127,13 +146,14 @@ class _Viewer:
         stream: trio.abc.Stream,
         reader: FrameReader,
         hello: HelloFrame,
-        reading: trio.CapacityLimiter,
+        bounds: Bounds,
     ) -> None:
         self._run = run
         self._stream = stream
         self._reader = reader
-        self._sender = _SENDERS[hello.role]
-        self._reading = reading
+        self._is_shown = hello.role == "viewer"
+        self._sender = Sender.PARENT if hello.role == "coordinator" else Sender.USER
+        self._bounds = bounds
         self._sending, self._answering = trio.Lock(), trio.Lock()
         self._times_opened = 0
         self._place = 0
@@ -144,7 +164,7 @@ class _Viewer:
         await self._send(encode_frame({"type": "welcome", "v": VERSION, "run": self._run.run.id}))
         async with open_flat_nursery() as nursery:
             nursery.start_soon(self._answer_all, nursery.cancel_scope)
-            if self._sender is Sender.USER:
+            if self._is_shown:
                 await self._show()
             else:
                 await self._wait_leaving()
@@ -195,7 +215,7 @@ class _Viewer:
         view, facts = run.view.copy(), run.facts
         self._acknowledged = max(self._acknowledged, view.seq)
         notes = _frames([run.note(event) for event in run.doings])
-        snapshot = await trio.to_thread.run_sync(_snapshot, facts, view)
+        snapshot = await self._in_thread(partial(_snapshot, facts, view))
         await self._send(snapshot + notes)
 
     async def _answer_all(self, everything: trio.CancelScope) -> None:
@@ -257,12 +277,15 @@ class _Viewer:
             TaskId(request.task),
             request.attempt,
         )
-        async with self._reading:
-            said = await trio.to_thread.run_sync(read)
+        async with self._bounds.reading:
+            said = await self._in_thread(read)
             for part in _parts(said):
                 messages = [{"role": each.role, "text": each.text} for each in part]
                 frame = {"type": "messages", "id": request.id, "messages": messages}
-                await self._send(await trio.to_thread.run_sync(encode_frame, frame))
+                await self._send(await self._in_thread(partial(encode_frame, frame)))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(work, limiter=self._bounds.encoding)
 
     async def _send_error(self, request: int | None, error: PinataError) -> None:
         kind = next(name for each, name in _KINDS if isinstance(error, each))

@@ -50,6 +50,12 @@ ENDING: tuple[Event, ...] = (
 )
 
 
+def _set() -> trio.Event:
+    event = trio.Event()
+    event.set()
+    return event
+
+
 @dataclass(slots=True)
 class Linked:
     """A run and what was asked of it.
@@ -58,6 +64,7 @@ class Linked:
         told: messages to agents, each with its task, whether it is a follow-up, and its sender.
         asked: what was asked to end, None for the run, each with its reason.
         cancelling: what is recorded when that is asked.
+        may_cancel: until then nothing is.
         view: how the run stands.
         hears: what others reach of it.
     """
@@ -66,6 +73,7 @@ class Linked:
     told: list[tuple[TaskId, str, bool, str]] = field(default_factory=list)
     asked: list[tuple[TaskId | None, str]] = field(default_factory=list)
     cancelling: tuple[Event, ...] = ()
+    may_cancel: trio.Event = field(default_factory=_set)
     view: RunView = field(default_factory=RunView)
     hears: LinkedRun | None = None
 
@@ -94,7 +102,7 @@ class Linked:
         )
 
     async def _record_cancel(self, reason: str, task: TaskId | None = None) -> None:
-        await trio.lowlevel.checkpoint()
+        await self.may_cancel.wait()
         self.asked.append((task, reason))
         self.tell(CancelRequested(reason, task), *self.cancelling)
 
@@ -165,7 +173,7 @@ class Peer:
         """Send a frame."""
         await send_frame(self.stream, frame, patience_s=5)
 
-    async def hello(self, token: str, **other: object) -> None:
+    async def hello(self, token: str, /, **other: object) -> None:
         """Ask to be let in."""
         frame = {"type": "hello", "v": 1, "token": token, "role": "viewer", "run": RUN}
         await self.say(frame | other)
