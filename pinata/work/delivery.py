@@ -144,7 +144,7 @@ class Deliveries:
                 return None
             answer = await self._answer(owed, shown)
             missing = await trio.to_thread.run_sync(_missing, shown)
-        except PinataError as error:
+        except (PinataError, OSError) as error:
             # Its log says how it ended all the same.
             says = str(error)
             answer = {"run": owed.run, "status": settlement.status.value, "error": says}

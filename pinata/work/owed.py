@@ -179,6 +179,8 @@ class _Account:
 
     def __init__(self, key: str, run: RunId, places: Places, root: Path) -> None:
         self.folder = RunFolder(runs_dir(places.common) / run)
+        # Made once: making a path takes longer than looking at what stands there.
+        self._files = self.folder.run_file, self.folder.events_file, self.folder.distrust_file
         self._key = key
         self._run = run
         self._places = places
@@ -198,7 +200,7 @@ class _Account:
 
     def look(self) -> Owed | None:
         """Return how the run stands; None when it is not there."""
-        facts = _facts(self.folder)
+        facts = self._facts()
         if self._quiet is not None and self._quiet[0] == facts:
             return self._quiet[1]
         if facts.record is None and facts.log is None:
@@ -209,6 +211,9 @@ class _Account:
             if owed.is_settled:
                 self._forget()
         return owed
+
+    def _facts(self) -> "_Facts":
+        return _Facts(*map(file_facts, self._files))
 
     def is_void(self) -> bool:
         """Return whether the run is gone for good, or never came to be.
@@ -291,7 +296,7 @@ class _Account:
         if number in told:
             return
         log_bytes = None
-        owed = self._read(_facts(self.folder))
+        owed = self._read(self._facts())
         if number == DAMAGE and owed.damage is None:
             raise UnknownDeliveryError(f"{self._run}/{number}")
         if number != DAMAGE:
@@ -314,18 +319,6 @@ class _Facts:
     record: FileFacts | None
     log: FileFacts | None
     distrust: FileFacts | None
-
-
-def _facts(folder: RunFolder) -> _Facts:
-    paths = folder.run_file, folder.events_file, folder.distrust_file
-    return _Facts(*(_facts_of(path) for path in paths))
-
-
-def _facts_of(path: Path) -> FileFacts | None:
-    try:
-        return file_facts(path)
-    except NotADirectoryError:
-        return None
 
 
 def _what_is_wrong(error: CorruptionError | OSError) -> str:

@@ -11,6 +11,7 @@ from pinata.work.owed import Settlement
 
 RUN = RunId("0123456789abcdef")
 KEY = f"{RUN}/1"
+REPAIR = f'{{"run": "{RUN}", "task": "fix", "feedback": "..."}}'
 
 
 def task(id_: str, status: str, **fields: Any) -> dict[str, Any]:
@@ -81,8 +82,7 @@ def test_text_of_many_long_tasks_fits_and_says_where_the_rest_is() -> None:
             ),
             None,
             [
-                f'pinata_repair {{"run": "{RUN}", "task": "fix", "feedback": "..."}} '
-                "has fix mended.",
+                f"pinata_repair {REPAIR} has fix mended.",
                 f"`pinata rerun {RUN}` starts again what was lost.",
             ],
         ),

@@ -215,6 +215,30 @@ async def test_ends_in_the_background_are_announced_and_no_other() -> None:
     assert ends.heard == [owned]
 
 
+async def test_end_of_a_call_that_was_given_up_is_announced() -> None:
+    ends, play = Ends(), Play()
+    async with open_runtime(traffic(), leaving=LEAVING, announce=ends) as runtime:
+        owned = runtime.start(Recorder(), play)
+        await wait_all_tasks_blocked()
+        with trio.move_on_after(0):
+            await owned.wait_answer()
+        assert not owned.is_awaited
+    assert ends.heard == [owned]
+    assert play.reasons[0] == "the call for it was cancelled"
+
+
+async def test_call_that_finds_nothing_to_do_opens_no_run() -> None:
+    play = Play(opens=False)
+    play.go.set()
+    async with open_runtime(traffic(), leaving=LEAVING) as runtime:
+        owned = runtime.start_in_background(play)
+        assert await owned.wait_begun() is None
+        assert runtime.runs == frozenset()
+        opened = runtime.start_in_background(Play())
+        assert await opened.wait_begun() is not None
+        assert runtime.runs == {Play().id}
+
+
 async def test_announcement_that_fails_ends_no_run(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
