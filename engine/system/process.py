@@ -57,6 +57,8 @@ class ProcessSpec:
         mark: `<token of the run>/<label>`, durable before this is started; by it, what the program
             leaves behind can be found. Reaches the program as PINATA_MARK, beside a PINATA_CALL
             that no other call shares.
+        duplex: a socket that is its stdin and its stdout instead, which then go to nobody else; see
+            `engine.system.duplex`.
     """
 
     argv: tuple[str | bytes, ...]
@@ -66,6 +68,7 @@ class ProcessSpec:
     output: Output = field(default_factory=ToMemory)
     term_grace_s: float = 2.0
     mark: str | None = None
+    duplex: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +134,9 @@ async def run(
     return ProcessExit(
         code=code if code is not None and code >= 0 else None,
         signal=-code if code is not None and code < 0 else None,
-        stdout=_kept(child.stdout),
+        stdout=b"" if child.stdout is None else _kept(child.stdout),
         stderr=_kept(child.stderr),
-        overflowed=child.stdout.sink.overflowed or child.stderr.sink.overflowed,
+        overflowed=any(pipe.sink.overflowed for pipe in child.outputs),
         pipes_held=pipes_held,
         duration_ms=round((time.monotonic() - began) * 1000),
     )
@@ -155,15 +158,19 @@ class _Child:
     forget: Callable[[], None]
     pidfd: int | None
     stdin: InputPipe | None
-    stdout: OutputPipe
+    stdout: OutputPipe | None
     stderr: OutputPipe
     budget: Budget
     has_ended: bool = False
 
+    @property
+    def outputs(self) -> tuple[OutputPipe, ...]:
+        """What is read of the program."""
+        return (self.stderr,) if self.stdout is None else (self.stdout, self.stderr)
+
     def pumps(self) -> Iterator[Callable[[], Awaitable[None]]]:
         """Return what has to run while the program does."""
-        yield self.stdout.pump
-        yield self.stderr.pump
+        yield from (pipe.pump for pipe in self.outputs)
         if self.stdin is not None and self.stdin.write_some():
             yield self.stdin.pump
 
@@ -207,11 +214,10 @@ async def _finish(child: _Child, term_grace_s: float) -> bool:
         _undying.append(child.popen)
     if child.stdin is not None:
         child.stdin.stop()
-    outputs = (child.stdout, child.stderr)
     with trio.move_on_after(_PIPE_GRACE_S):
-        for pipe in outputs:
+        for pipe in child.outputs:
             await pipe.wait_end()
-    return any([await pipe.finish() for pipe in outputs])
+    return any([await pipe.finish() for pipe in child.outputs])
 
 
 def _kept(pipe: OutputPipe) -> bytes:
@@ -254,12 +260,13 @@ def _hold(
     sinks: tuple[Budget, Sink, Sink],
 ) -> _Child:
     """Take hold of a program that was just started."""
-    assert popen.stdout is not None
     assert popen.stderr is not None
     budget, stdout, stderr = sinks
-    closing.callback(popen.stdout.close)
     closing.callback(popen.stderr.close)
-    stdin = None
+    stdin = said = None
+    if popen.stdout is not None:
+        closing.callback(popen.stdout.close)
+        said = OutputPipe(popen.stdout.fileno(), stdout)
     if popen.stdin is not None:
         closing.callback(popen.stdin.close)
         stdin = InputPipe(popen.stdin.fileno(), spec.stdin, popen.stdin.close)
@@ -276,13 +283,15 @@ def _hold(
         forget=forget,
         pidfd=_open_pidfd(popen.pid, closing),
         stdin=stdin,
-        stdout=OutputPipe(popen.stdout.fileno(), stdout),
+        stdout=said,
         stderr=OutputPipe(popen.stderr.fileno(), stderr),
         budget=budget,
     )
 
 
 def _popen(spec: ProcessSpec, env: Mapping[str, str]) -> Popen:
+    if spec.duplex is not None:
+        return launch(spec.argv, spec.cwd, env, stdin=spec.duplex, stdout=spec.duplex)
     return launch(spec.argv, spec.cwd, env, stdin=PIPE if spec.stdin else NOTHING)
 
 
