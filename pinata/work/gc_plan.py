@@ -156,7 +156,8 @@ def candidates(facts: RunFacts, *, discard: bool) -> tuple[WorktreeFacts, ...]:
     return tuple(
         each
         for each in facts.worktrees
-        if each.standing is Standing.ASIDE or _why_needed(facts, each.writer, discard) is None
+        if each.standing is Standing.ASIDE
+        or _why_needed(facts, each.writer, discard=discard) is None
     )
 
 
@@ -193,7 +194,7 @@ def _kept(facts: RunFacts, touched: Mapping[str, str | None], *, discard: bool) 
     for each in facts.worktrees:
         reason = touched.get(each.name)
         if each.standing is not Standing.ASIDE:
-            reason = _why_needed(facts, each.writer, discard) or reason
+            reason = _why_needed(facts, each.writer, discard=discard) or reason
         if reason is not None:
             kept.append(Item(What.WORKTREE, str(each.path), facts.run, reason))
     kept += [
@@ -205,13 +206,13 @@ def _kept(facts: RunFacts, touched: Mapping[str, str | None], *, discard: bool) 
         )
         for path in facts.elsewhere
     ]
-    needed = [_why_needed(facts, writer, discard) for writer in sorted(facts.at_stake)]
+    needed = [_why_needed(facts, writer, discard=discard) for writer in sorted(facts.at_stake)]
     if not kept and (reasons := [reason for reason in needed if reason is not None]):
         kept.append(Item(What.RUN, facts.run, facts.run, reasons[0]))
     return kept
 
 
-def _why_needed(facts: RunFacts, writer: TaskId | None, discard: bool) -> str | None:  # noqa: FBT001 - private
+def _why_needed(facts: RunFacts, writer: TaskId | None, *, discard: bool) -> str | None:
     """Return why what a writer left is still needed, None when it is not."""
     if writer not in facts.at_stake or facts.outstanding is None or discard or facts.is_retired:
         return None

@@ -189,7 +189,7 @@ def test_objects_go_only_after_every_worktree_and_whatever_stays_has_a_reason(
     facts: RunFacts,
     fix: str | None,
     pull: str | None,
-    discard: bool,  # noqa: FBT001 - drawn
+    discard: bool,  # noqa: FBT001 - drawn by the library
 ) -> None:
     plan = make_plan(facts, {"fix": fix, "pr.7": pull}, discard=discard)
     if plan.refs or plan.retire or INDEXES in plan.files:
