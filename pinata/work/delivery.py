@@ -4,7 +4,7 @@ What is told is confirmed by whoever heard it, and told again with the same key 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 
 import trio
@@ -157,8 +157,7 @@ class Deliveries:
     async def _answer(self, owed: Owed, shown: ShownRun) -> Answer:
         assert owed.root is not None
         repository = await discover(owed.root, self._context.environment)
-        context = replace(self._context, cwd=owed.root, base=owed.root)
-        return await summarize(context, repository, shown)
+        return await summarize(self._context, repository, shown)
 
 
 def _missing(shown: ShownRun) -> str | None:
