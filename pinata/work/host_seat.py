@@ -34,6 +34,7 @@ class Seat:
         # Without a buffer: whoever sends faster than the client takes waits.
         self._outbox, self._written = trio.open_memory_channel[Mapping[str, Any]](0)
         self._reading = trio.CancelScope()
+        self._has_written = trio.Event()
 
     async def send(self, frame: Mapping[str, Any]) -> bool:
         """Hand a frame to the one that writes; return whether the client was still there."""
@@ -44,9 +45,10 @@ class Seat:
         return True
 
     async def dismiss(self, last: Mapping[str, Any]) -> None:
-        """Send a last frame, and read no more of the client."""
+        """Send a last frame and read no more of the client; return once it is written."""
         await self.send(last)
         self._reading.cancel()
+        await self._has_written.wait()
 
     @property
     def reading(self) -> trio.CancelScope:
@@ -61,6 +63,8 @@ class Seat:
                     await send_frame(stream, frame, patience_s=PATIENCE_S)
             except FrameError:
                 self._reading.cancel()
+            finally:
+                self._has_written.set()
 
     def close(self) -> None:
         """Take nothing more to be sent; what was handed over is still written."""

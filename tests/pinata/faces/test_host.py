@@ -11,6 +11,7 @@ import trio
 
 from engine.core.ids import RunId
 from pinata import app
+from pinata.faces import cli
 from pinata.faces.host import HostFace
 from pinata.tools import runs
 from pinata.work.context import Context
@@ -226,3 +227,14 @@ async def test_reviewed_change_is_integrated_by_a_call(project: Project) -> None
         applied = (await answer(client, "pinata_integrate", run=run))["answer"]
         assert applied["status"] == "applied_unverified"
     assert (project.repo.root / "a.txt").read_text() == "two\n"
+
+
+def test_odd_keys_and_agents_have_no_host(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for key in ("two\nlines", "k" * 10_000, ""):
+        assert cli.main(["host", f"--session={key}"], project.env) == 2
+        says = "a session's key is 1 to 200 printable characters"
+        assert capfd.readouterr().err == f"pinata: {says}\n"
+    assert cli.main(["host", "--session=a"], {**project.env, "PINATA_AGENT": "1"}) == 4
+    assert "only the coordinator may change anything" in capfd.readouterr().err

@@ -10,7 +10,7 @@ import trio
 
 from engine.core.errors import ConflictError, CorruptionError, ExternalError, PinataError
 from engine.records.host import HostRecordV1, encode_host
-from engine.system import process
+from engine.system import detached
 from engine.system.log_file import LOG_LIMIT_BYTES
 from pinata.work import host_client
 from pinata.work.host_client import attach
@@ -98,7 +98,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "host"
     monkeypatch.setattr(sys, "executable", str(path))
     yield path
-    for popen in process._detached:
+    for popen in detached._started:
         popen.wait()
 
 
