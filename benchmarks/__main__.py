@@ -13,6 +13,7 @@ from benchmarks import (
     agents,
     apply,
     git,
+    host,
     lag,
     machine,
     process,
@@ -33,6 +34,7 @@ _MODULES = {
     "repository": repository,
     "apply": apply,
     "git": git,
+    "host": host,
     "lag": lag,
 }
 _RESULTS = Path("bench-results.json")
