@@ -13,7 +13,6 @@ from engine.core.errors import UsageError
 from engine.core.ids import TaskId
 from engine.store import RunFolder
 from engine.system.clock import SystemClock
-from engine.system.holder import read_live_holder
 from pinata import app
 from pinata.faces import output
 from pinata.faces.command import Command, here
@@ -22,15 +21,11 @@ from pinata.faces.logs import LogPrinter
 from pinata.faces.text import visible
 from pinata.faces.view_lines import show_lines
 from pinata.faces.view_state import Ending
-from pinata.work.link_client import open_link
 from pinata.work.link_entry import NoLinkError
 from pinata.work.observer import Silence
+from pinata.work.reach import UnreachableError, reach
 from pinata.work.unknown_task import UnknownTaskError
 from pinata.work.viewed import Source, StoredSource, read_source
-
-# A run that has just begun is not reached yet.
-_PATIENCE_S = 3.0
-_LOOK_AGAIN_S = 0.1
 
 
 async def _view(given: Namespace, environment: Mapping[str, str]) -> int:
@@ -59,23 +54,20 @@ async def _reach(
 
     Raises:
         CorruptionError: the run is damaged.
-        ConflictError: its owner serves no more viewers.
+        ConflictError: its owner does not answer, or serves no more viewers.
     """
-    until = trio.current_time() + _PATIENCE_S
-    while True:
-        try:
-            source: Source | None = await stack.enter_async_context(open_link(folder))
-        except NoLinkError:
-            source = None
-        holder = await trio.to_thread.run_sync(read_live_holder, lock)
-        if source is not None or holder is None or trio.current_time() > until:
-            break
-        await trio.sleep(_LOOK_AGAIN_S)
+    source: Source | None = None
+    trouble = ""
+    try:
+        source = await stack.enter_async_context(reach(folder, lock, role="viewer"))
+    except NoLinkError:
+        trouble = f"nobody works on run {folder.run}: pinata resume {folder.run}"
+    except UnreachableError as error:
+        trouble = str(error)
     # Read last, so that a run which settled meanwhile is seen to have.
     stored = await trio.to_thread.run_sync(read_source, folder)
-    if source is None and holder is not None and not stored.has_settled:
-        run = folder.run
-        stored = stored.because(f"{holder} owns run {run} and cannot be reached; see pinata logs")
+    if source is None and not stored.has_settled:
+        stored = stored.because(trouble)
     return source or stored, stored
 
 

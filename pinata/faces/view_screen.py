@@ -107,7 +107,8 @@ def picture(scene: Scene, state: ViewState, size: Size) -> Picture:
 
 def last_picture(scene: Scene, size: Size) -> RenderableType:
     """Return what stays on the terminal when the view has ended."""
-    return frame(_board(scene, len(scene.run.after), None), size.columns)
+    # One line is left for the shell.
+    return frame(_board(scene, max(1, size.lines - _TABLE_LINES - 1), None), size.columns)
 
 
 def first_state(run: OpenedRun, task: TaskId | None) -> ViewState:

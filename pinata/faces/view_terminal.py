@@ -44,9 +44,11 @@ class Terminal:
 
     @property
     def size(self) -> Size:
-        """How large it is now; one that does not know is taken for one of 80 by 24."""
-        found = os.get_terminal_size(self._fd)
-        return Size(max(_FEWEST_COLUMNS, found.columns or 80), found.lines or 24)
+        """How large it is now; one that does not know, or is gone, is taken for one of 80 by 24."""
+        columns = lines = 0
+        with suppress(OSError):
+            columns, lines = os.get_terminal_size(self._fd)
+        return Size(max(_FEWEST_COLUMNS, columns or 80), lines or 24)
 
     async def next_keys(self) -> list[Key] | None:
         """Return the keys that are pressed next, perhaps none; None when the terminal is gone."""
@@ -94,11 +96,12 @@ class Terminal:
             termios.tcsetattr(self._fd, termios.TCSANOW, self._saved)
 
     async def _enter(self) -> None:
-        mode = termios.tcgetattr(self._fd)
-        # Keys as they come and unseen. Ctrl-C and Ctrl-Z stay signals.
-        mode[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
-        mode[_CHARACTERS][termios.VMIN], mode[_CHARACTERS][termios.VTIME] = 1, 0
+        # A terminal that is gone says so when it is read.
         with suppress(termios.error):
+            mode = termios.tcgetattr(self._fd)
+            # Keys as they come and unseen. Ctrl-C and Ctrl-Z stay signals.
+            mode[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
+            mode[_CHARACTERS][termios.VMIN], mode[_CHARACTERS][termios.VTIME] = 1, 0
             termios.tcsetattr(self._fd, termios.TCSANOW, mode)
         self._shown = None
         await self._send(ENTER_SCREEN)

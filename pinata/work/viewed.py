@@ -97,7 +97,7 @@ class StoredSource:
 
 
 def read_source(folder: RunFolder) -> StoredSource:
-    """Return the run in `folder` as it lies there; blocks.
+    """Return the run in `folder` as it lies there, as if it had settled; blocks.
 
     Raises:
         CorruptionError: its record or its log is damaged.
@@ -120,12 +120,7 @@ def read_source(folder: RunFolder) -> StoredSource:
         steer=_refuse,
         notices=record.notices,
     )
-    reason = (
-        f"run {folder.run} has settled"
-        if view.settled_at_ms is not None
-        else f"nobody owns run {folder.run}: pinata resume {folder.run}"
-    )
-    return StoredSource(folder, reason, opened, last_at_ms)
+    return StoredSource(folder, f"run {folder.run} has settled", opened, last_at_ms)
 
 
 def find_viewed(common_dir: Path, prefix: str | None) -> RunFolder | None:

@@ -179,10 +179,12 @@ def test_cursor_begins_on_what_works_then_on_what_went_wrong_then_on_the_first()
     assert first_state(RUN, CHECK) == ViewState(CHECK, is_reading=True)
 
 
-def test_last_picture_has_every_task_and_no_cursor() -> None:
-    lines = lines_of(last_picture(scene(RUN), Size(60, 2)), Size(60, 2))
+def test_last_picture_has_no_cursor_and_leaves_a_line_to_the_shell() -> None:
+    lines = lines_of(last_picture(scene(RUN), NARROW), NARROW)
     assert len(lines) == 6
     assert not any("\x1b[7m" in line for line in lines)
+    low = Size(60, 7)
+    assert len(lines_of(last_picture(scene(RUN), low), low)) == 6
 
 
 def test_lines_are_cut_between_words_where_possible() -> None:

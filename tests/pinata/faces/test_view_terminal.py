@@ -117,7 +117,9 @@ async def test_terminal_that_is_gone_has_no_more_keys() -> None:
         os.close(master)
         with trio.fail_after(30):
             assert await terminal.next_keys() is None
+        await terminal.enter()
         assert await terminal.draw(["one"]) is False
+        assert terminal.size == Size(80, 24)
     os.close(slave)
 
 
