@@ -5,20 +5,16 @@ from dataclasses import dataclass
 
 from agents.budget import Budget, BudgetKind
 from agents.filetools.tool import ToolAnswer
+from agents.intake import Intake
 from agents.models.characters import whole_characters
 from agents.models.port import ToolCall
-from agents.steering import Steers
-from agents.submission import SUBMIT_RESULT, Submission, SubmissionRules, check_submission
+from agents.submission import SUBMIT_RESULT
 from agents.tidy import summarize_call, tidy_call
 from agents.toolbox import Toolbox
 from engine.core.events import ToolEnded, ToolStarted, ToolUpdated, Trace
 from engine.core.ids import AttemptId
 
 _TOO_LATE = "not carried out: your result was accepted, and with it your work is done"
-_NOT_YET = (
-    "not accepted yet: messages have come for you and follow. Read them, do what they ask, then"
-    " hand in again"
-)
 _NOT_IN_A_SCRIPT = (
     f"{SUBMIT_RESULT} cannot be called from a script; end the script, then call it by itself"
 )
@@ -26,28 +22,18 @@ _NOT_IN_A_SCRIPT = (
 
 @dataclass(slots=True)
 class Hands:
-    """Does what a model asks for in one conversation.
-
-    Attributes:
-        accepted: the result that was handed in and accepted; nothing is carried out after it.
-        held_back: a result was not accepted only because there are messages to read first.
-        refused: the first fault of the last result that was refused; empty before any was.
-    """
+    """Does what a model asks for in one conversation; nothing once a result is accepted."""
 
     attempt: AttemptId
-    rules: SubmissionRules
+    intake: Intake
     toolbox: Toolbox
     budget: Budget
-    steers: Steers
     note: Callable[[Trace], None]
-    accepted: Submission | None = None
-    held_back: bool = False
-    refused: str = ""
     _nested: int = 0
 
     async def carry_out(self, call: ToolCall) -> ToolAnswer | BudgetKind:
         """Return the answer to a call, or what forbids it."""
-        if self.accepted is not None:
+        if self.intake.accepted is not None:
             return ToolAnswer(_TOO_LATE, is_error=True)
         tripped = self.budget.begin_call()
         if tripped is not None:
@@ -66,10 +52,12 @@ class Hands:
     async def _perform(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer | BudgetKind:
         if call.fault is not None:
             if call.name == SUBMIT_RESULT:
-                self.refused = call.fault
+                self.intake.refused = call.fault
             return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
         if call.name == SUBMIT_RESULT:
-            return ToolAnswer(_NOT_IN_A_SCRIPT, is_error=True) if is_nested else self._judge(call)
+            if is_nested:
+                return ToolAnswer(_NOT_IN_A_SCRIPT, is_error=True)
+            return self.intake.judge(call.arguments)
 
         def update(text: str) -> None:
             self.note(ToolUpdated(self.attempt, call.id, call.name, text))
@@ -99,16 +87,3 @@ class Hands:
         if isinstance(answer, BudgetKind):
             return answer
         return ToolAnswer(whole_characters(answer.text), answer.is_error)
-
-    def _judge(self, call: ToolCall) -> ToolAnswer:
-        judged = check_submission(call.arguments, self.rules)
-        if not isinstance(judged, Submission):
-            self.refused = judged[0]
-            faults = "".join(f"\n- {fault}" for fault in judged)
-            return ToolAnswer(f"not accepted; mend this and call it again:{faults}", is_error=True)
-        if self.steers.unread and self.budget.has_turn and self.budget.has_call:
-            self.held_back = True
-            return ToolAnswer(_NOT_YET, is_error=True)
-        self.accepted = judged
-        self.steers.close()
-        return ToolAnswer("accepted")

@@ -17,6 +17,7 @@ from agents.compaction import (
     find_cut,
     summary_request,
 )
+from agents.intake import Intake
 from agents.models.port import (
     AnswerFailed,
     AssistantMessage,
@@ -139,7 +140,8 @@ async def run_agent(spec: AgentSpec, toolbox: Toolbox, means: AgentMeans) -> Age
     tools = (*toolbox.declarations, submit_declaration(spec.rules.kind))
     talk = Talk(means.session, spec.system, tools)
     await talk.open(spec.brief)
-    hands = Hands(spec.attempt, spec.rules, toolbox, means.budget, means.steers, means.note)
+    intake = Intake(spec.rules, means.budget, means.steers)
+    hands = Hands(spec.attempt, intake, toolbox, means.budget, means.note)
     asker = Asker(spec.attempt, means.model, means.traffic, means.budget, means.note)
     return await _Conversation(spec.attempt, means, talk, hands, asker).lead()
 
@@ -173,7 +175,7 @@ class _Conversation:
         tripped = budget.begin_turn()
         if tripped is not None:
             return self._exceeded(tripped)
-        self.hands.held_back = False
+        self.hands.intake.held_back = False
         await self._deliver(follow_ups=False)
         answer = await self._next_answer()
         tripped = budget.tripped()
@@ -184,21 +186,21 @@ class _Conversation:
         tripped = await self._carry_out(answer.calls)
         if tripped is not None:
             return self._exceeded(tripped)
-        if self.hands.accepted is not None:
-            return Submitted(self.hands.accepted, budget.spent)
+        if self.hands.intake.accepted is not None:
+            return Submitted(self.hands.intake.accepted, budget.spent)
         return await self._keep_going(answer)
 
     async def _keep_going(self, answer: AssistantMessage) -> NoResult | None:
         """Give an agent that would stop now a reason to go on, if there is one left."""
         stops = not answer.calls
-        if not (stops or self.hands.held_back):
+        if not (stops or self.hands.intake.held_back):
             return None
         if self.means.budget.has_turn and await self._deliver(follow_ups=True):
             return None
         if stops and self.cuts == 1 and self.means.budget.has_turn:
             await self.talk.say(_CUT_OFF)
         elif stops and (self.reminded or not self.means.budget.has_turn):
-            return NoResult(self.means.budget.spent, self.hands.refused)
+            return NoResult(self.means.budget.spent, self.hands.intake.refused)
         elif stops:
             self.reminded = True
             await self.talk.say(REMINDER)

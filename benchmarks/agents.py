@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 import trio
 
-from agents.backends.in_process import InProcessAgent, InProcessSpec
+from agents.backends.attempt import AttemptSpec
+from agents.backends.in_process import InProcessAgent
 from agents.brief import BriefSpec, Workspace, WorkspaceKind, render_brief
 from agents.budget import Budget
 from agents.filetools.tool import ToolContext
@@ -88,7 +89,7 @@ class _Bench:
         async with open_session(
             path, header, clock=SystemClock(), next_id=partial(next, ids)
         ) as session:
-            spec = InProcessSpec(
+            spec = AttemptSpec(
                 AttemptId(task.id, 1),
                 self._definition,
                 SubmissionRules(Kind.READER),

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from agents.backends.in_process import RESULT_ONLY_TOOLS, InProcessAgent, InProcessSpec
+from agents.backends.attempt import RESULT_ONLY_TOOLS, AttemptSpec
+from agents.backends.in_process import InProcessAgent
 from agents.brief import BriefSpec, WaitingPatch, render_brief
 from agents.budget import Budget
 from agents.definition import Definition
@@ -72,7 +73,7 @@ async def lead(
     draft.stage = FailureStage.PROCESS
     async with open_session(path, header, clock=run.context.clock, next_id=new_entry_id) as session:
         agent = InProcessAgent(
-            InProcessSpec(
+            AttemptSpec(
                 attempt=draft.attempt,
                 definition=definition,
                 rules=assignment.rules,

@@ -10,7 +10,8 @@ from random import Random
 
 import trio
 
-from agents.backends.in_process import InProcessAgent, InProcessSpec
+from agents.backends.attempt import AttemptSpec
+from agents.backends.in_process import InProcessAgent
 from agents.budget import Budget
 from agents.filetools.tool import ToolContext
 from agents.loop import AgentMeans, AgentOutcome
@@ -151,7 +152,7 @@ class Studio:
     @asynccontextmanager
     async def agent(self, model: Model, task: str = "look") -> AsyncIterator[InProcessAgent]:
         """Open an agent of this studio's kind that `model` speaks for."""
-        spec = InProcessSpec(
+        spec = AttemptSpec(
             AttemptId(TaskId(task), 1),
             load_roster().definitions[NAMES[self.kind]],
             self.rules,

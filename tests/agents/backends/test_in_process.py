@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from agents.backends.in_process import RESULT_ONLY_TOOLS
+from agents.backends.attempt import RESULT_ONLY_TOOLS
 from agents.budget import BudgetKind
 from agents.loop import BudgetExceeded, NoResult, Submitted
 from agents.models.port import (

@@ -1,0 +1,45 @@
+"""Takes the result of an agent in, or says why not; the same for every backend."""
+
+from dataclasses import dataclass
+
+from agents.budget import Budget
+from agents.filetools.tool import ToolAnswer
+from agents.steering import Steers
+from agents.submission import Submission, SubmissionRules, check_submission
+
+_NOT_YET = (
+    "not accepted yet: messages have come for you and follow. Read them, do what they ask, then"
+    " hand in again"
+)
+
+
+@dataclass(slots=True)
+class Intake:
+    """What became of one conversation's result.
+
+    Attributes:
+        accepted: the result that was handed in and accepted; the first one ends the work.
+        held_back: a result was not accepted only because there are messages to read first.
+        refused: the first fault of the last result that was refused; empty before any was.
+    """
+
+    rules: SubmissionRules
+    budget: Budget
+    steers: Steers
+    accepted: Submission | None = None
+    held_back: bool = False
+    refused: str = ""
+
+    def judge(self, arguments: object) -> ToolAnswer:
+        """Return what the agent is told about the result that it hands in."""
+        judged = check_submission(arguments, self.rules)
+        if not isinstance(judged, Submission):
+            self.refused = judged[0]
+            faults = "".join(f"\n- {fault}" for fault in judged)
+            return ToolAnswer(f"not accepted; mend this and call it again:{faults}", is_error=True)
+        if self.steers.unread and self.budget.has_turn and self.budget.has_call:
+            self.held_back = True
+            return ToolAnswer(_NOT_YET, is_error=True)
+        self.accepted = judged
+        self.steers.close()
+        return ToolAnswer("accepted")
