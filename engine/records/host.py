@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from engine.core.errors import CorruptionError, UsageError
+from engine.core.quote import quote_value
 from engine.records.fields import NO_NUL
 from engine.records.request import Request, decode, explain
 
@@ -101,6 +102,13 @@ class CancelFrame(Request):
     id: CallId
 
 
+class HoldFrame(Request):
+    """Asks to be answered once nothing is under way that ends with the session."""
+
+    type: Literal["hold"]
+    id: CallId
+
+
 class AckFrame(Request):
     """Says that a delivery has arrived for good."""
 
@@ -115,14 +123,28 @@ class GoodbyeFrame(Request):
     reason: _Goodbye
 
 
-ClientFrame = CallFrame | CancelFrame | AckFrame | GoodbyeFrame
+ClientFrame = CallFrame | CancelFrame | HoldFrame | AckFrame | GoodbyeFrame
 _HELLO: TypeAdapter[HelloFrame] = TypeAdapter(HelloFrame)
 _CLIENT: Mapping[str, TypeAdapter[Any]] = {
     "call": TypeAdapter(CallFrame),
     "cancel": TypeAdapter(CancelFrame),
+    "hold": TypeAdapter(HoldFrame),
     "ack": TypeAdapter(AckFrame),
     "goodbye": TypeAdapter(GoodbyeFrame),
 }
+
+
+class UnknownFrameError(UsageError):
+    """A client sent a frame that this host does not know; a newer client may know more of them.
+
+    Attributes:
+        id: what an answer would have to name.
+    """
+
+    def __init__(self, kind: str, id_: int | str) -> None:
+        self.id = id_
+        known = ", ".join(_CLIENT)
+        super().__init__(f"unknown frame {quote_value(kind)}; this host knows {known}")
 
 
 def decode_hello(frame: Mapping[str, Any]) -> HelloFrame:
@@ -138,11 +160,15 @@ def decode_client_frame(frame: Mapping[str, Any]) -> ClientFrame:
     """Return a frame of a client that has said hello.
 
     Raises:
+        UnknownFrameError: it is none that this program knows, but asks for an answer.
         UsageError: it is none.
     """
     kind = frame.get("type")
     adapter = _CLIENT.get(kind) if isinstance(kind, str) else None
     if adapter is None:
+        id_ = frame.get("id")
+        if isinstance(kind, str) and isinstance(id_, int | str):
+            raise UnknownFrameError(kind, id_)
         raise UsageError(f"a frame must be one of {', '.join(_CLIENT)}")
     found: ClientFrame = decode(adapter, frame, place=str(kind))
     return found

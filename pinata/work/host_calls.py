@@ -10,12 +10,14 @@ import trio
 
 from engine.core.errors import ConflictError, PinataError
 from engine.core.ids import RunId
-from engine.records.host import CallFrame, call_error, progress, result
+from engine.records.host import CallFrame, HoldFrame, call_error, progress, result
 from pinata.work.host_seat import Seat
 from pinata.work.observer import OpenedRun
 
 # Of all clients together: what a client left behind counts, or leaving would be a way around it.
 MOST_CALLS: Final = 64
+# What a session without a person calls before it ends; no tool has such a name.
+HOLD: Final = "hold"
 CANCELLED: Final = "the call was cancelled"
 _log = logging.getLogger(f"pinata.{__name__}")
 
@@ -67,11 +69,14 @@ class KeyOf(Protocol):
 class Call:
     """A call under way."""
 
-    def __init__(self, seat: Seat, frame: CallFrame) -> None:
+    def __init__(self, seat: Seat, frame: CallFrame | HoldFrame) -> None:
         """Begin before anything has happened."""
         self.seat = seat
         self.id = frame.id
-        self.asked = Asked(frame.tool, frame.arguments, seat.cwd, seat.trust)
+        tool, arguments = (
+            (frame.tool, frame.arguments) if isinstance(frame, CallFrame) else (HOLD, {})
+        )
+        self.asked = Asked(tool, arguments, seat.cwd, seat.trust)
         self.scope = trio.CancelScope()
         self._run: OpenedRun | None = None
         self._reason: str | None = None
@@ -134,7 +139,7 @@ class Calls:
             await self._is_idle.wait()
         await trio.lowlevel.checkpoint()
 
-    def begin(self, nursery: trio.Nursery, seat: Seat, frame: CallFrame) -> None:
+    def begin(self, nursery: trio.Nursery, seat: Seat, frame: CallFrame | HoldFrame) -> None:
         """Begin a call of an attached client.
 
         Raises:

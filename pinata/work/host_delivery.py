@@ -78,6 +78,7 @@ class Dispatch:
         self._awaited_by = awaited_by
         self._seat: Seat | None = None
         self._news = trio.Event()
+        self._turn = trio.Lock()
 
     def attach(self, seat: Seat | None) -> None:
         """Send to this client from now on, or to nobody."""
@@ -112,6 +113,11 @@ class Dispatch:
         while True:
             await self._news.wait()
             self._news = trio.Event()
+            await self.send_pending()
+
+    async def send_pending(self) -> None:
+        """Send the attached client what it was not sent yet; return when that is done."""
+        async with self._turn:
             if self._seat is not None:
                 await self._send_pending(self._seat)
 

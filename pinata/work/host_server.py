@@ -17,6 +17,8 @@ from engine.records.host import (
     CancelFrame,
     GoodbyeFrame,
     HelloFrame,
+    HoldFrame,
+    UnknownFrameError,
     call_error,
     decode_client_frame,
     displaced,
@@ -25,7 +27,7 @@ from engine.records.host import (
 )
 from engine.system.nursery import open_flat_nursery
 from pinata.work.frames import FrameError, FrameReader
-from pinata.work.host_calls import Calls, Perform
+from pinata.work.host_calls import HOLD, Answer, Asked, Calls, Opened, Perform, Tell
 from pinata.work.host_delivery import Dispatch, Owed
 from pinata.work.host_greeting import HELLO_LIMIT_BYTES, Door
 from pinata.work.host_life import (
@@ -66,6 +68,10 @@ class Runs(Protocol):
         """Return when none is under way."""
         ...
 
+    async def wait_mortal(self) -> None:
+        """Return when none is under way that ends with its session."""
+        ...
+
     def cancel_mortal(self, reason: str) -> None:
         """Ask those to end that do not survive their session."""
         ...
@@ -102,7 +108,7 @@ class HostServer:
         self._nursery = nursery
         self._door = Door(terms.session, terms.token)
         self._dispatch = Dispatch(terms.owed, self._awaited_by)
-        self._calls = Calls(terms.perform, self._dispatch.key_of, self._dispatch.look)
+        self._calls = Calls(self._perform, self._dispatch.key_of, self._dispatch.look)
         self._life = begin(trio.current_time())
         self._changed = trio.Event()
         self._has_left = trio.Event()
@@ -180,7 +186,13 @@ class HostServer:
             self._dispatch.attach(seat)
         try:
             while (frame := await reader.receive()) is not None:
-                if (goodbye := await self._take(seat, frame)) is not None:
+                try:
+                    goodbye = await self._take(seat, frame)
+                except UnknownFrameError as error:
+                    # A host may be older than its client, and outlives it.
+                    await seat.send(call_error(error.id, str(error)))
+                    continue
+                if goodbye is not None:
                     return goodbye
         except (FrameError, UsageError) as error:
             await seat.send(refused(str(error)))
@@ -193,7 +205,7 @@ class HostServer:
             UsageError: it is none that a client sends.
         """
         match decode_client_frame(received):
-            case CallFrame() as frame:
+            case CallFrame() | HoldFrame() as frame:
                 try:
                     self._calls.begin(self._nursery, seat, frame)
                 except ConflictError as error:
@@ -207,6 +219,14 @@ class HostServer:
             case other:
                 assert_never(other)
         return None
+
+    async def _perform(self, asked: Asked, opened: Opened, tell: Tell) -> Answer:
+        if asked.tool != HOLD:
+            return await self._terms.perform(asked, opened, tell)
+        await self._is_home.wait()
+        await self._runs.wait_mortal()
+        await self._dispatch.send_pending()
+        return {}
 
     async def _come_home(self, come_home: ComeHome) -> None:
         try:

@@ -42,6 +42,7 @@ class Runtime:
         self._closed_because: str | None = None
         self._is_idle = trio.Event()
         self._is_idle.set()
+        self._has_ended = trio.Event()
 
     def start(self, observer: Observer, work: Work) -> OwnedRun:
         """Begin the work of a call that carries a run, for somebody who waits for its answer.
@@ -91,6 +92,12 @@ class Runtime:
             await self._is_idle.wait()
         await trio.lowlevel.checkpoint()
 
+    async def wait_mortal(self) -> None:
+        """Return when nothing is under way but what survives its session."""
+        while any(not owned.survives for owned in self._under_way):
+            await self._has_ended.wait()
+        await trio.lowlevel.checkpoint()
+
     def cancel_mortal(self, reason: str) -> None:
         """Ask the runs to end that do not survive their session; returns at once."""
         for owned in self._under_way:
@@ -110,6 +117,8 @@ class Runtime:
                     self._failures[owned.id] = str(owned.failure)
         finally:
             self._under_way.remove(owned)
+            self._has_ended.set()
+            self._has_ended = trio.Event()
             if not self._under_way:
                 self._is_idle.set()
         if not owned.is_awaited and owned.id is not None:

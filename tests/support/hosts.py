@@ -78,6 +78,11 @@ class PlayedRuns:
         while not self.is_idle:
             await self.changed.wait()
 
+    async def wait_mortal(self) -> None:
+        await trio.lowlevel.checkpoint()
+        while self.mortal:
+            await self.changed.wait()
+
     def cancel_mortal(self, reason: str) -> None:
         self.reasons.append(reason)
         self.end(surviving=self.surviving)

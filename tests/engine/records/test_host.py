@@ -9,7 +9,9 @@ from engine.records.host import (
     CallFrame,
     CancelFrame,
     GoodbyeFrame,
+    HoldFrame,
     HostRecordV1,
+    UnknownFrameError,
     decode_client_frame,
     decode_hello,
     decode_host,
@@ -75,10 +77,11 @@ def test_other_hellos_are_refused_in_one_sentence(change: dict[str, Any], says: 
             CallFrame(type="call", id=1, tool="pinata_run", arguments={"tasks": []}),
         ),
         ({"type": "cancel", "id": "a"}, CancelFrame(type="cancel", id="a")),
+        ({"type": "hold", "id": 3}, HoldFrame(type="hold", id=3)),
         ({"type": "ack", "delivery": "ab/1"}, AckFrame(type="ack", delivery="ab/1")),
         ({"type": "goodbye", "reason": "fork"}, GoodbyeFrame(type="goodbye", reason="fork")),
     ],
-    ids=["call", "cancel", "ack", "goodbye"],
+    ids=["call", "cancel", "hold", "ack", "goodbye"],
 )
 def test_frames_of_a_client_are_told_by_their_type(frame: dict[str, Any], found: object) -> None:
     assert decode_client_frame(frame) == found
@@ -87,9 +90,9 @@ def test_frames_of_a_client_are_told_by_their_type(frame: dict[str, Any], found:
 @pytest.mark.parametrize(
     ("frame", "says"),
     [
-        ({"type": "fly"}, "a frame must be one of call, cancel, ack, goodbye"),
-        ({"type": ["call"]}, "a frame must be one of call, cancel, ack, goodbye"),
-        ({}, "a frame must be one of call, cancel, ack, goodbye"),
+        ({"type": "fly"}, "a frame must be one of call, cancel, hold, ack, goodbye"),
+        ({"type": ["call"]}, "a frame must be one of call, cancel, hold, ack, goodbye"),
+        ({}, "a frame must be one of call, cancel, hold, ack, goodbye"),
         ({"type": "ack"}, "ack: delivery is missing"),
         ({"type": "call", "id": True, "tool": "x", "arguments": {}}, "call: id"),
         ({"type": "cancel", "id": "x" * 201}, "cancel: id"),
@@ -102,6 +105,15 @@ def test_other_frames_are_refused_in_one_sentence(frame: dict[str, Any], says: s
     with pytest.raises(UsageError) as caught:
         decode_client_frame(frame)
     assert readable(caught.value).startswith(says)
+
+
+def test_frame_of_a_newer_client_is_told_from_nonsense() -> None:
+    with pytest.raises(UnknownFrameError) as caught:
+        decode_client_frame({"type": "fly", "id": 7, "far": True})
+    assert caught.value.id == 7
+    assert str(caught.value) == (
+        'unknown frame "fly"; this host knows call, cancel, hold, ack, goodbye'
+    )
 
 
 def test_only_a_result_that_settles_a_run_asks_for_an_ack() -> None:

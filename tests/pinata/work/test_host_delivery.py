@@ -8,6 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 from engine.core.errors import ExternalError
 from engine.core.ids import RunId
 from engine.core.outcome import Status
+from pinata.work.host_calls import MOST_CALLS
 from tests.support.hosts import Client, Settled, Stage, played_host
 
 A, B = RunId("a" * 16), RunId("b" * 16)
@@ -53,6 +54,7 @@ async def test_what_was_confirmed_is_told_to_nobody_again_and_the_rest_is() -> N
 async def test_end_of_a_run_is_told_when_it_comes_and_once_per_client() -> None:
     async with played_host() as host:
         client = await host.attach()
+        await client.silence()
         host.debts.owed.append(Settled(A))
         for _ in range(3):
             host.server.look()
@@ -64,6 +66,7 @@ async def test_end_of_a_run_is_told_when_it_comes_and_once_per_client() -> None:
 async def test_ack_of_what_was_never_sent_confirms_nothing() -> None:
     async with played_host() as host:
         client = await host.attach()
+        await client.silence()
         host.debts.owed.append(Settled(A))
         await client.send(type="ack", delivery=f"{A}/1")
         await wait_all_tasks_blocked()
@@ -148,3 +151,28 @@ async def test_what_cannot_be_read_or_confirmed_is_told_later(
         second = await host.attach()
         assert await acked(second) == key
         assert host.debts.confirmed == [key]
+
+
+async def test_session_without_a_person_is_held_until_it_has_heard_all() -> None:
+    async with played_host() as host:
+        client = await host.attach()
+        host.runs.mortal, host.runs.surviving = 1, 1
+        await client.send(type="hold", id=1)
+        await client.silence()
+        host.debts.owed += [Settled(A), Settled(B)]
+        host.runs.end(surviving=1)
+        assert [(await client.expect("delivery"))["run"] for _ in range(2)] == [A, B]
+        assert await client.receive() == {"type": "result", "id": 1, "answer": {}}
+        await client.silence()
+
+
+async def test_hold_can_be_cancelled_and_there_may_be_so_many() -> None:
+    async with played_host() as host:
+        client = await host.attach()
+        host.runs.mortal = 1
+        for number in range(MOST_CALLS):
+            await client.send(type="hold", id=number)
+        await client.send(type="hold", id="more")
+        assert (await client.expect("error"))["id"] == "more"
+        await client.send(type="cancel", id=3)
+        assert (await client.expect("error"))["error"] == "the call was cancelled"

@@ -126,7 +126,7 @@ async def test_client_that_knows_the_token_hears_why_it_is_not_served(
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (encode_frame({"type": "fly"}), "a frame must be one of call, cancel, ack, goodbye"),
+        (encode_frame({"type": "fly"}), "a frame must be one of call, cancel, hold, ack, goodbye"),
         (
             encode_frame({"type": "cancel"}),
             "cancel: id is missing; it must be a number, or text of 1 to 200 characters",
@@ -144,6 +144,15 @@ async def test_client_that_sends_what_is_no_frame_hears_so_and_is_closed(
         await client.stream.send_all(data)
         assert (await client.expect("refused"))["error"] == says
         assert await client.receive() is None
+
+
+async def test_frame_that_a_newer_client_sends_is_answered_and_ends_nothing() -> None:
+    async with played_host() as host:
+        client = await host.attach()
+        await client.send(type="fly", id=7, far=True)
+        told = await client.expect("error")
+        assert (told["id"], told["error"].partition(";")[0]) == (7, 'unknown frame "fly"')
+        await client.silence()
 
 
 async def test_last_client_is_served_and_the_one_before_is_told() -> None:

@@ -327,11 +327,15 @@ async def test_session_that_ends_takes_along_what_does_not_survive_it() -> None:
         for play in (mortal, surviving, unopened):
             runtime.start(Recorder(), play)
         await wait_all_tasks_blocked()
-        runtime.cancel_mortal("the session has ended")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(runtime.wait_mortal)
+            await wait_all_tasks_blocked()
+            runtime.cancel_mortal("the session has ended")
         await wait_all_tasks_blocked()
         assert (mortal.reasons, surviving.reasons) == (["the session has ended"], [])
         assert runtime.find(surviving.id) is not None
         assert not runtime.is_idle
+        await runtime.wait_mortal()
         surviving.go.set()
         await runtime.wait_idle()
         assert runtime.is_idle
