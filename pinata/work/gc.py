@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,7 @@ async def collect_garbage(
     places = Places.of(repository, context.environment)
     named = await in_thread(_resolve, places.common, discard)
     refs = await list_refs(repository)
-    scratch = await in_thread(partial(tempfile.TemporaryDirectory, prefix="pinata-gc-"))
+    scratch = await in_thread(_temporary_folder)
     try:
         site = Site(context, repository, places, Path(scratch.name))
         this = _Pass(site, refs, Report(), confirm, named)
@@ -89,6 +88,10 @@ async def collect_garbage(
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(scratch.cleanup)
     return _answer(this)
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="pinata-gc-", ignore_cleanup_errors=True)
 
 
 def _resolve(common_dir: Path, prefixes: Sequence[str]) -> frozenset[RunId]:

@@ -216,7 +216,7 @@ def _why_needed(facts: RunFacts, writer: TaskId | None, *, discard: bool) -> str
     """Return why what a writer left is still needed, None when it is not."""
     if writer not in facts.at_stake or facts.outstanding is None or discard or facts.is_retired:
         return None
-    return f"{facts.outstanding}: integrate the run, or name it with --discard"
+    return f"{facts.outstanding}: integrate or repair it, or name the run with --discard"
 
 
 @dataclass(frozen=True, slots=True)

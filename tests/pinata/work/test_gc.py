@@ -33,10 +33,11 @@ from tests.support.projects import (
     statuses,
     submits,
 )
+from tests.support.repos import RepoBuilder
 
 pytestmark = pytest.mark.slow
 
-UNWANTED = "integrate the run, or name it with --discard"
+UNWANTED = "integrate or repair it, or name the run with --discard"
 
 
 @pytest.fixture
@@ -341,3 +342,35 @@ async def test_evidence_that_is_missing_is_written_before_its_objects_go(project
     project.repo.git("update-ref", "-d", f"refs/pinata/{run}/evidence")
     assert (await collect(project))["retired"] == [run]
     assert refs_of(project, run) == ["evidence"]
+
+
+async def test_change_whose_checkout_is_gone_stays(project: Project) -> None:
+    linked = project.repo.root.with_name("linked")
+    project.repo.git("worktree", "add", "--quiet", "--detach", str(linked))
+    there = Project(RepoBuilder(linked, project.repo.env), project.folder)
+    run = await integrated_run(there)
+    linked.rename(project.folder / "away")
+    says = f"its checkout cannot be looked at, since {linked} is not a folder: {UNWANTED}"
+    assert kept(await collect(project)) == {f"{run} worktree": says}
+    RepoBuilder.create(linked)
+    says = f"its checkout {linked} is not there any more: {UNWANTED}"
+    assert kept(await collect(project)) == {f"{run} worktree": says}
+
+
+async def test_worktree_that_cannot_be_compared_is_told_and_stays(project: Project) -> None:
+    run = await integrated_run(project)
+    other = await scouted(project)
+    worktree = worktree_of(project, run)
+    root = folder_of(project, run).path / "indexes" / "fix.root"
+    known = root.read_text()
+    root.write_text("?")
+    answer = await collect(project, confirm=False)
+    assert kept(answer) == {f"{run} worktree": f"{root} is damaged"}
+    root.write_text(known)
+    project.repo.git("update-ref", "-d", f"refs/pinata/{run}/tasks/fix/1")
+    project.repo.git("prune", "--expire=now")
+    (worktree / "a.txt").write_text("mine\n")
+    answer = await collect(project)
+    assert answer["retired"] == [other]
+    assert [(item["what"], item["run"]) for item in answer["failed"]] == [("run", run)]
+    assert (worktree / "a.txt").read_text() == "mine\n"

@@ -69,13 +69,13 @@ def test_change_that_is_nowhere_else_keeps_its_worktree_and_objects() -> None:
     assert candidates(WRITER, discard=False) == (PULL,)
     plan = make_plan(WRITER, {"pr.7": None}, discard=False)
     assert (plan.worktrees, plan.retire, plan.refs, plan.files) == ((PULL,), False, {}, (SCRATCH,))
-    says = f"{NOT_IN}: integrate the run, or name it with --discard"
+    says = f"{NOT_IN}: integrate or repair it, or name the run with --discard"
     assert plan.kept == (Item(What.WORKTREE, "/w/fix", RUN, says),)
 
 
 def test_change_whose_worktree_is_gone_keeps_the_objects() -> None:
     plan = make_plan(replace(WRITER, worktrees=()), {}, discard=False)
-    says = f"{NOT_IN}: integrate the run, or name it with --discard"
+    says = f"{NOT_IN}: integrate or repair it, or name the run with --discard"
     assert plan.kept == (Item(What.RUN, RUN, RUN, says),)
     assert (plan.retire, plan.refs) == (False, {})
 
