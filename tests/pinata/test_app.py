@@ -37,20 +37,6 @@ async def test_attempt_that_there_never_was_is_refused_naming_those_there_are(
     assert str(caught.value) == "there is no attempt 2 at the task: it has attempt 1 alone"
 
 
-@pytest.mark.parametrize(
-    ("asked", "newest", "says"),
-    [
-        (None, 0, "of the task: no agent has started"),
-        (1, 0, "of the task: no agent has started"),
-        (2, 2, "of attempt 2: its agent has not started"),
-        (4, 3, "there is no attempt 4 at the task: it has attempts 1 to 3"),
-        (0, 3, "there is no attempt 0 at the task: it has attempts 1 to 3"),
-    ],
-)
-def test_missing_conversation_has_a_reason(asked: int | None, newest: int, says: str) -> None:
-    assert app._no_conversation(asked, newest).endswith(says)
-
-
 def test_every_tool_is_described_by_its_own_name() -> None:
     described = app.describe_tools()
     assert tuple(tool["name"] for tool in described) == app.TOOL_NAMES
