@@ -11,7 +11,6 @@ import trio
 from agents.definition import decode_definition
 from agents.models.routes import open_routes
 from agents.purse import Purse
-from engine.core.errors import ExternalError
 from engine.core.events import AttemptSettled, AttemptStarted, Decision
 from engine.core.graph import TaskGraph
 from engine.core.ids import AttemptId, TaskId
@@ -27,6 +26,7 @@ from engine.inbox import Inbox
 from engine.scheduler import Continuation, Means, Terms, run_graph
 from engine.system import strays
 from pinata.work.attempts import Attempts
+from pinata.work.blocking import in_thread
 from pinata.work.context import Context
 from pinata.work.credible import is_credible
 from pinata.work.history import StoredRun, all_results, newest_results, set_back, unannounced
@@ -278,12 +278,10 @@ async def _settle_lost(
             reason=lost.outcome.reason,
             usage=Usage(cost_usd=lost.outcome.cost_usd),
         )
-    try:
-        digest = await trio.to_thread.run_sync(
-            run.folder.save_result, lost.attempt, encode_result(saved)
-        )
-    except OSError as error:
-        raise ExternalError(f"cannot save results: {error.strerror or error}") from error
+    data = encode_result(saved)
+    digest = await in_thread(
+        lambda: run.folder.save_result(lost.attempt, data), "cannot save results"
+    )
     results[lost.attempt.task] = saved
     outcome = AttemptOutcome(
         status=saved.status,
