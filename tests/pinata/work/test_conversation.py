@@ -4,7 +4,7 @@ import pytest
 
 from agents.transcript import SaidMessage
 from engine.core.errors import UsageError
-from engine.core.events import AttemptStarted, RunStarted, TaskQueued
+from engine.core.events import AttemptStarted, Event, RunStarted, TaskQueued
 from engine.core.ids import AttemptId, TaskId
 from engine.core.view import RunView
 from engine.store import RunFolder
@@ -16,8 +16,9 @@ LOOK = TaskId("look")
 
 def view_after(attempts: int) -> RunView:
     view = RunView()
-    begun = [AttemptStarted(AttemptId(LOOK, number)) for number in range(1, attempts + 1)]
-    for seq, event in enumerate([RunStarted(1), TaskQueued(LOOK), *begun]):
+    events: list[Event] = [RunStarted(1), TaskQueued(LOOK)]
+    events += [AttemptStarted(AttemptId(LOOK, number)) for number in range(1, attempts + 1)]
+    for seq, event in enumerate(events):
         view.apply(seq, 0, event)
     return view
 
