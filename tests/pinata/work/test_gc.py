@@ -131,33 +131,6 @@ async def test_change_that_was_not_integrated_stays_until_somebody_says_that_it_
     assert json.loads(folder_of(project, run).retirement_file.read_text())["discarded"]
 
 
-async def test_change_stays_that_the_checkout_holds_no_longer(project: Project) -> None:
-    run = await integrated_run(project)
-    project.repo.write("a.txt", "three\n")
-    says = f"its checkout does not hold its change any more in a.txt: {UNWANTED}"
-    assert kept(await collect(project)) == {f"{run} worktree": says}
-    project.repo.write("a.txt", "two\n")
-    project.repo.commit("the change")
-    assert (await collect(project))["retired"] == [run]
-
-
-async def test_change_that_was_rolled_back_stays(project: Project) -> None:
-    run = await integrated_run(project)
-    await project.call("pinata_rollback", {"run": run, "confirm": True})
-    says = f"its integration was rolled back: {UNWANTED}"
-    assert kept(await collect(project)) == {f"{run} worktree": says}
-
-
-async def test_change_that_was_repaired_since_it_was_integrated_stays(project: Project) -> None:
-    run = await integrated_run(project)
-    script = project.folder / "script.json"
-    turns = [shell("echo three > a.txt"), submits(changedFiles=["a.txt"])]
-    script.write_text(json.dumps({"fix@2": turns, "*": [approves()]}))
-    await project.call("pinata_repair", {"run": run, "task": "fix", "feedback": "three"})
-    says = f"what it came to since then was not integrated: {UNWANTED}"
-    assert kept(await collect(project)) == {f"{run} worktree": says}
-
-
 async def test_file_that_a_person_put_into_a_worktree_keeps_it(project: Project) -> None:
     run = await integrated_run(project)
     worktree = worktree_of(project, run)
@@ -199,37 +172,6 @@ async def test_damaged_runs_are_told_and_good_ones_beside_them_go(project: Proje
     assert link.is_symlink()
 
 
-async def test_run_that_somebody_owns_is_kept_by_its_owners_name(project: Project) -> None:
-    run = await integrated_run(project)
-    places = Places.of(await project.repo.discovered(), project.env)
-    async with claim(places.run_lock(RunId(run)), what="the run", holder="somebody else"):
-        for confirm in (False, True):
-            answer = await collect(project, run, confirm=confirm)
-            assert kept(answer) == {f"{run} run": "it is owned by somebody else"}
-    assert worktree_of(project, run).is_dir()
-    async with claim(places.checkout_lock, what="the checkout", holder="somebody else"):
-        (reason,) = kept(await collect(project)).values()
-    assert reason == f"the checkout {project.repo.root} is held by somebody else"
-    assert worktree_of(project, run).is_dir()
-
-
-async def test_run_that_is_not_at_rest_is_not_touched(project: Project) -> None:
-    run = await integrated_run(project)
-    journal = folder_of(project, run).integration / "journal.json"
-    text = journal.read_text()
-    for state in ("applying", "verifying", "rolling_back"):
-        journal.write_text(text.replace('"applied_unverified"', f'"{state}"'))
-        answer = await collect(project, run)
-        assert has_nothing_to_do(answer)
-        assert list(kept(answer)) == [f"{run} run"]
-    journal.write_text(text)
-    log = folder_of(project, run).events_file
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
-    (reason,) = kept(await collect(project, run)).values()
-    assert reason.startswith("it has not settled")
-    assert worktree_of(project, run).is_dir()
-
-
 async def test_worktree_of_a_pull_request_goes_with_its_refs(project: Project) -> None:
     hub = Github.open(project.repo, project.folder)
     task = {"id": "judge", "agent": "reviewer", "task": "judge", "reviewPr": 7}
@@ -245,16 +187,6 @@ async def test_worktree_of_a_pull_request_goes_with_its_refs(project: Project) -
     assert not place.exists()
     assert refs_of(project, run) == []
     assert hub.head
-
-
-async def test_worktree_whose_folder_is_gone_is_forgotten(project: Project) -> None:
-    run = await integrated_run(project)
-    worktree = worktree_of(project, run)
-    worktree.rename(project.folder / "away")
-    assert str(worktree) in project.repo.ask("worktree", "list", "--porcelain")
-    assert (await collect(project))["retired"] == [run]
-    assert str(worktree) not in project.repo.ask("worktree", "list", "--porcelain")
-    assert has_nothing_to_do(await collect(project))
 
 
 async def test_worktree_below_another_state_folder_keeps_the_objects(project: Project) -> None:
@@ -337,13 +269,6 @@ async def test_refusal_of_one_run_is_told_and_the_others_go_on(project: Project)
     assert refs_of(project, run) == ["evidence"]
 
 
-async def test_evidence_that_is_missing_is_written_before_its_objects_go(project: Project) -> None:
-    run = await integrated_run(project)
-    project.repo.git("update-ref", "-d", f"refs/pinata/{run}/evidence")
-    assert (await collect(project))["retired"] == [run]
-    assert refs_of(project, run) == ["evidence"]
-
-
 async def test_change_whose_checkout_is_gone_stays(project: Project) -> None:
     linked = project.repo.root.with_name("linked")
     project.repo.git("worktree", "add", "--quiet", "--detach", str(linked))
@@ -374,3 +299,70 @@ async def test_worktree_that_cannot_be_compared_is_told_and_stays(project: Proje
     assert answer["retired"] == [other]
     assert [(item["what"], item["run"]) for item in answer["failed"]] == [("run", run)]
     assert (worktree / "a.txt").read_text() == "mine\n"
+
+
+async def test_change_stays_until_the_checkout_holds_what_the_run_came_to(
+    project: Project,
+) -> None:
+    run = await integrated_run(project)
+
+    async def reason() -> str:
+        (found,) = kept(await collect(project)).values()
+        return found
+
+    project.repo.write("a.txt", "three\n")
+    says = f"its checkout does not hold its change any more in a.txt: {UNWANTED}"
+    assert await reason() == says
+    project.repo.write("a.txt", "two\n")
+    await project.call("pinata_rollback", {"run": run, "confirm": True})
+    assert await reason() == f"its integration was rolled back: {UNWANTED}"
+    await project.call("pinata_integrate", {"run": run})
+    turns = [shell("echo three > a.txt"), submits(changedFiles=["a.txt"])]
+    (project.folder / "script.json").write_text(json.dumps({"fix@2": turns, "*": [approves()]}))
+    await project.call("pinata_repair", {"run": run, "task": "fix", "feedback": "three"})
+    assert await reason() == f"what it came to since then was not integrated: {UNWANTED}"
+    await project.call("pinata_integrate", {"run": run})
+    project.repo.commit("the change")
+    assert (await collect(project))["retired"] == [run]
+    assert refs_of(project, run) == ["evidence"]
+
+
+async def test_run_that_somebody_owns_or_that_is_not_at_rest_is_not_touched(
+    project: Project,
+) -> None:
+    run = await integrated_run(project)
+    places = Places.of(await project.repo.discovered(), project.env)
+    async with claim(places.run_lock(RunId(run)), what="the run", holder="somebody else"):
+        for confirm in (False, True):
+            answer = await collect(project, run, confirm=confirm)
+            assert kept(answer) == {f"{run} run": "it is owned by somebody else"}
+    async with claim(places.checkout_lock, what="the checkout", holder="somebody else"):
+        (reason,) = kept(await collect(project)).values()
+    assert reason == f"the checkout {project.repo.root} is held by somebody else"
+    journal = folder_of(project, run).integration / "journal.json"
+    text = journal.read_text()
+    for state in ("applying", "rolling_back"):
+        journal.write_text(text.replace('"applied_unverified"', f'"{state}"'))
+        answer = await collect(project, run)
+        assert has_nothing_to_do(answer)
+        assert list(kept(answer)) == [f"{run} run"]
+    journal.write_text(text)
+    log = folder_of(project, run).events_file
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    (reason,) = kept(await collect(project, run)).values()
+    assert reason.startswith("it has not settled")
+    assert worktree_of(project, run).is_dir()
+
+
+async def test_worktree_whose_folder_is_gone_is_forgotten_and_lost_evidence_written_again(
+    project: Project,
+) -> None:
+    run = await integrated_run(project)
+    worktree = worktree_of(project, run)
+    worktree.rename(project.folder / "away")
+    assert str(worktree) in project.repo.ask("worktree", "list", "--porcelain")
+    project.repo.git("update-ref", "-d", f"refs/pinata/{run}/evidence")
+    assert (await collect(project))["retired"] == [run]
+    assert str(worktree) not in project.repo.ask("worktree", "list", "--porcelain")
+    assert refs_of(project, run) == ["evidence"]
+    assert has_nothing_to_do(await collect(project))
