@@ -7,11 +7,11 @@ import pytest
 import trio
 
 from engine.core.ids import RunId
-from engine.core.outcome import LOST_REASON
+from engine.core.outcome import LOST_REASON, Status
 from engine.system import locks
-from pinata.work.homecoming import come_home
-from tests.support.projects import Project, reports, scout, statuses, task_of
+from pinata.work.homecoming import _look_after, come_home
 from tests.support.hosted import Watch, host_context, hosted
+from tests.support.projects import Project, reports, scout, statuses, task_of
 
 HANGS = {"hang": True}
 TASKS = [scout("done"), scout("lost", after=["done"]), scout("next", after=["lost"])]
@@ -39,6 +39,7 @@ async def dies_at_work(project: Project, **fields: Any) -> RunId:
     return run
 
 
+@pytest.mark.slow
 async def test_run_without_an_owner_is_carried_on_and_told_once(project: Project) -> None:
     run = await dies_at_work(project)
     async with hosted(project) as (deliveries, ends):
@@ -91,3 +92,41 @@ async def test_run_that_cannot_be_taken_over_is_told_and_stays(project: Project)
         assert "script.json" in says
         assert await deliveries.pending() == []
     assert log.read_bytes() == before
+
+
+async def test_run_that_settled_while_it_was_looked_for_is_nothing_to_tell(
+    project: Project,
+) -> None:
+    async with hosted(project) as (deliveries, ends):
+        answer = await project.run([scout("look")], {"look": [reports()]})
+        [owed] = await deliveries._look()
+        assert await _look_after(host_context(project), owed) == ""
+        assert ends.heard == []
+        assert [each.answer for each in await deliveries.pending()] == [answer]
+
+
+async def test_runs_that_settled_or_cannot_be_read_need_nobody(project: Project) -> None:
+    run = await dies_at_work(project)
+    log = project.repo.root / ".git" / "pinata" / run / "events.jsonl"
+    log.write_bytes(b"*" + log.read_bytes())
+    async with hosted(project):
+        await project.run([scout("look")], {"look": [reports()]})
+        context = host_context(project)
+        assert context.session is not None
+        assert await come_home(context, context.session) == []
+
+
+async def test_run_that_died_before_its_first_event_is_carried_on(project: Project) -> None:
+    async with hosted(project):
+        answer = await project.run([scout("look")], {"look": [reports()]})
+    folder = Path(answer["dir"])
+    for made in (folder / "events.jsonl", *folder.glob("transcripts/*"), *folder.glob("results/*")):
+        made.unlink()
+    async with hosted(project) as (deliveries, ends):
+        context = host_context(project)
+        assert context.session is not None
+        [says] = await come_home(context, context.session)
+        assert "goes on here" in says
+        await ends.wait_next()
+        [found] = await deliveries.pending()
+        assert found.status is Status.SUCCEEDED
