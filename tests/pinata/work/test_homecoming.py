@@ -116,12 +116,17 @@ async def test_runs_that_settled_or_cannot_be_read_need_nobody(project: Project)
         assert await come_home(context, context.session) == []
 
 
+def undo(folder: Path) -> None:
+    """Remove all that a run did, as if its process had died at its opening."""
+    for made in (folder / "events.jsonl", *folder.glob("transcripts/*"), *folder.glob("results/*")):
+        made.unlink()
+
+
 async def test_run_that_died_before_its_first_event_is_carried_on(project: Project) -> None:
     async with hosted(project):
         answer = await project.run([scout("look")], {"look": [reports()]})
     folder = Path(answer["dir"])
-    for made in (folder / "events.jsonl", *folder.glob("transcripts/*"), *folder.glob("results/*")):
-        made.unlink()
+    undo(folder)
     async with hosted(project) as (deliveries, ends):
         context = host_context(project)
         assert context.session is not None
