@@ -30,8 +30,8 @@ async def carry_in_background(context: Context, work: Work) -> OpenedRun:
     """
     if context.runtime is None:
         raise UsageError(
-            "background: this process ends with its run; leave it out, or start the run from an "
-            "MCP client"
+            "background: this process ends with its run; leave it out, or start the run from a Pi "
+            "session or an MCP client"
         )
     return await context.runtime.start_in_background(_bound(context, work)).wait_opened()
 
