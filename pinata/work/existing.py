@@ -23,6 +23,7 @@ from engine.system.files import make_private_dir
 from pinata.work.agent import Assignment, dependencies, lead
 from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft, Ending
+from pinata.work.places import pull_worktree_reason
 from pinata.work.result import Review
 from pinata.work.stillness import Seen, while_watched
 from pinata.work.verdict import Diff, Held, give_diff, settle
@@ -130,7 +131,7 @@ async def _worktree(workshop: Workshop, head: CommitId, number: int) -> Reposito
             seed = run.folder.pull_index_file(number)
             await in_thread(lambda: make_private_dir(seed.parent), "cannot keep an index")
             await remove_worktree(run.repository, path, seed, lock)
-            reason = f"run {run.id} pull request {number}"
+            reason = pull_worktree_reason(run.id, number)
             workshop.pulled[number] = await create_worktree(
                 run.repository, path, head, seed, lock, reason
             )

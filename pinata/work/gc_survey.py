@@ -12,7 +12,7 @@ from engine.store import RunFolder
 from pinata.work.gc_plan import RunFacts, Standing, WorktreeFacts
 from pinata.work.history import StoredRun
 from pinata.work.kept_refs import named_refs
-from pinata.work.places import Places
+from pinata.work.places import Places, pull_worktree_reason, worktree_reason
 from pinata.work.result import Artifact, SavedResult
 from worktrees.apply_leftovers import list_leftovers
 from worktrees.hygiene import Repository
@@ -112,13 +112,13 @@ def _leases(material: Material) -> Iterator[tuple[str, Left]]:
         if task.kind is Kind.WRITER:
             artifact = _artifact(material, newest.get(task.id))
             tree = None if artifact is None else TreeId(artifact.result_tree)
-            reason = f"run {run} task {task.id}"
+            reason = worktree_reason(run, task.id)
             seed = folder.index_file(task.id)
             yield task.id, Left(places.worktree(run, task.id), seed, reason, tree, since_ns)
     for subject in stored.record.subjects.values():
         if (pull := subject.pull_request) is not None:
             path, seed = places.pull_worktree(run, pull.number), folder.pull_index_file(pull.number)
-            reason = f"run {run} pull request {pull.number}"
+            reason = pull_worktree_reason(run, pull.number)
             yield path.name, Left(path, seed, reason, subject.head_tree, since_ns)
 
 

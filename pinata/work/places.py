@@ -83,6 +83,16 @@ class Places:
         return self.locks / "checkout.lock"
 
 
+def worktree_reason(run: RunId, task: TaskId) -> str:
+    """Return what `git worktree list` says of a writer's worktree; it is recognised by it."""
+    return f"run {run} task {task}"
+
+
+def pull_worktree_reason(run: RunId, number: int) -> str:
+    """Return what `git worktree list` says of a pull request's worktree; see `worktree_reason`."""
+    return f"run {run} pull request {number}"
+
+
 def state_folder(environment: Mapping[str, str]) -> Path:
     """Return the folder for pinata's state of the user that `environment` describes.
 

@@ -9,6 +9,7 @@ from engine.core.ids import AttemptId, CommitId, TreeId
 from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft
 from pinata.work.history import unannounced
+from pinata.work.places import worktree_reason
 from pinata.work.result import changes_of
 from pinata.work.workshop import Workshop
 from worktrees.compose import compose
@@ -120,7 +121,7 @@ async def _new_worktree(
         # another, or a crash in between would make that look like one that somebody put there.
         await remove_worktree(run.repository, path, seed, lock)
         await in_thread(lambda: _forget(seed), "cannot forget what the worktree was")
-    reason = f"run {run.id} task {draft.task.id}"
+    reason = worktree_reason(run.id, draft.task.id)
     worktree = await create_worktree(run.repository, path, base.commit, seed, lock, reason)
     workshop.roots[path] = root = await trio.to_thread.run_sync(Root.of, path)
     await in_thread(lambda: keep_root(seed, root), "cannot keep what the worktree is")
