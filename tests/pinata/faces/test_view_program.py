@@ -68,7 +68,7 @@ def test_view_that_is_stopped_gives_the_terminal_back_until_it_goes_on(project: 
             _, status = os.waitpid(view.pid, os.WUNTRACED)
             assert os.WIFSTOPPED(status)
             modes.append(terminal.is_cooked)
-            assert LEAVE_SCREEN in terminal.written
+            terminal.wait_written(LEAVE_SCREEN)
             terminal.screen.reset()
             view.send_signal(signal.SIGCONT)
             terminal.wait_shown("bash sleep 600")
