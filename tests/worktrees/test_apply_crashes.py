@@ -5,7 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from engine.core.errors import ConflictError, ExternalError
 from engine.system import faults
 from tests.support.apply_child import Forker, do, open_forker
 from tests.support.checkouts import Setting, build_many, set_up, write
+from tests.support.copies import Copy
 from worktrees.apply import load_journal
 from worktrees.journal import Journal, JournalState
 
@@ -36,6 +37,7 @@ class Site:
 
     setting: Setting
     kept: Path
+    _copies: dict[str, Copy] = field(default_factory=dict)
 
     def keep(self, work: str) -> None:
         """Keep the checkout as it is now for `work`, and take it away."""
@@ -46,9 +48,8 @@ class Site:
         """Put a copy in place that is ready for `work`."""
         # What a journal names is absolute, so that each copy lies where the first one was.
         root = self.setting.repo.root
-        shutil.copytree(self.kept / work, root, symlinks=True)
+        self._copies.setdefault(work, Copy(self.kept / work, root)).put_back()
         yield self.setting
-        shutil.rmtree(root)
 
     def assert_old(self) -> None:
         assert self.setting.now() == self.setting.before
@@ -69,9 +70,10 @@ def site(tmp_path: Path, manner: str) -> Site:
     """A checkout, and changes of which each step is taken at least once; none is in place."""
     builder = build_many(tmp_path / "checkout")
     setting = trio.run(set_up, builder, _change)
-    # A few files instead of many: every copy of them is removed again.
+    # A few files instead of many: they are looked at after every crash.
     builder.git("repack", "-a", "-d", "--keep-unreachable", "--quiet")
     builder.git("prune-packed", "--quiet")
+    shutil.rmtree(builder.root / ".git" / "hooks")
     site = Site(setting, tmp_path / "kept")
     site.kept.mkdir()
     site.keep("prepare")
