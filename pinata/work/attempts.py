@@ -7,7 +7,7 @@ from typing import assert_never
 import trio
 
 from agents.steering import Steer, Steers
-from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
+from engine.core.errors import ConflictError, PinataError, UsageError
 from engine.core.events import Sender, SteerDelivered
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, FailureStage, Status, Stop, Unstarted
@@ -196,9 +196,8 @@ class Attempts:
             for attempt, _ in named
             for path in (folder.attempt_result_file(attempt), folder.result_file(attempt.task))
         ]
-        try:
-            digests = await self._workshop.records.write(lambda: folder.save_results(named), paths)
-        except OSError as error:
-            raise ExternalError(f"cannot save results: {error.strerror or error}") from error
+        digests = await self._workshop.records.write(
+            lambda: folder.save_results(named), paths, "cannot save results"
+        )
         self._workshop.results |= {each.id: each for each in results}
         return digests

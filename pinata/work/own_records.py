@@ -15,6 +15,7 @@ from engine.core.quote import name_list
 from engine.eventlog import EventLog
 from engine.store import RunFolder
 from engine.system import files
+from pinata.work.blocking import in_thread
 
 Answer = TypeVar("Answer")
 FileFacts = tuple[int, int, int, int]
@@ -41,10 +42,15 @@ class OwnRecords:
     def _adopt(self) -> None:
         self._remember([self._folder.run_file, *self._folder.results.glob("*.json")])
 
-    async def write(self, work: Callable[[], Answer], paths: Iterable[Path]) -> Answer:
-        """Do `work`, which writes `paths` and may block, and remember them as it left them."""
+    async def write(self, work: Callable[[], Answer], paths: Iterable[Path], doing: str) -> Answer:
+        """Do `work`, which writes `paths` and may block, and remember them as it left them.
+
+        Raises:
+            ExternalError: they cannot be written; the message begins with `doing`.
+        """
+        written = tuple(paths)
         async with self._lock:
-            return await trio.to_thread.run_sync(self._written, work, tuple(paths))
+            return await in_thread(lambda: self._written(work, written), doing)
 
     def _written(self, work: Callable[[], Answer], paths: tuple[Path, ...]) -> Answer:
         try:

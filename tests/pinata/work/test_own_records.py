@@ -43,7 +43,7 @@ async def test_files_as_they_were_left_are_not_altered(folder: RunFolder) -> Non
     await records.adopt()
     paths = (folder.attempt_result_file(FIRST), folder.result_file(FIRST.task))
     for data in (b"1", b"22"):
-        await records.write(partial(folder.save_result, FIRST, data), paths)
+        await records.write(partial(folder.save_result, FIRST, data), paths, "cannot save")
         assert await records.altered(None) == ()
 
 
@@ -52,7 +52,7 @@ async def test_file_that_somebody_wrote_to_is_named(name: str, folder: RunFolder
     records = OwnRecords(folder)
     await records.adopt()
     paths = (folder.attempt_result_file(FIRST), folder.result_file(FIRST.task))
-    await records.write(lambda: folder.save_result(FIRST, b"{}"), paths)
+    await records.write(lambda: folder.save_result(FIRST, b"{}"), paths, "cannot save")
     path = folder.path / name
     before = path.stat()
     path.write_bytes(b"[]")
@@ -69,8 +69,8 @@ async def test_write_that_failed_leaves_what_it_left(folder: RunFolder) -> None:
         path.write_text("half")
         raise OSError("full")
 
-    with pytest.raises(OSError, match="full"):
-        await records.write(broken, [path])
+    with pytest.raises(ExternalError, match="^cannot save: full$"):
+        await records.write(broken, [path], "cannot save")
     assert await records.altered(None) == ()
 
 
