@@ -69,7 +69,7 @@ async def test_write_that_failed_leaves_what_it_left(folder: RunFolder) -> None:
         path.write_text("half")
         raise OSError("full")
 
-    with pytest.raises(ExternalError, match="^cannot save: full$"):
+    with pytest.raises(ExternalError, match=r"^cannot save: full$"):
         await records.write(broken, [path], "cannot save")
     assert await records.altered(None) == ()
 
