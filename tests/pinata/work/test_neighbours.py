@@ -95,8 +95,9 @@ async def test_run_that_is_retired_meanwhile_was_not_robbed(project: Project) ->
         nursery.start_soon(retire)
         fix = await fixed(project, wait)
     assert fix["status"] == "succeeded", fix
-    robs = OTHERS + "git update-ref -d $r; done"
-    assert str((await fixed(project, robs))["reason"]).startswith("refs of other runs were moved")
+    evidence = f"refs/pinata/{first['run']}/evidence"
+    robbing = await fixed(project, f"git update-ref -d {evidence}")
+    assert robbing["reason"] == f"refs of other runs were moved or deleted: {evidence}"
 
 
 async def test_refs_of_a_run_that_never_came_to_be_are_nobodys(project: Project) -> None:
