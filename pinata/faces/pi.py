@@ -2,7 +2,7 @@
 
 import json
 from argparse import Namespace
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import trio
@@ -13,7 +13,7 @@ from engine.records.json_text import decode_json
 from engine.system.nursery import open_flat_nursery
 from pinata import app
 from pinata.faces.command import Command
-from pinata.faces.wire import LineWriter, open_wire
+from pinata.faces.wire import LineReader, LineWriter, open_wire
 from pinata.work.host_client import Attachment, attach
 from pinata.work.session import Session
 
@@ -25,8 +25,7 @@ async def _pi(given: Namespace, environment: Mapping[str, str]) -> int:
         try:
             app.refuse_agents(environment)
             session = Session.of(given.session, environment)
-            lines = aiter(reader)
-            line = await anext(lines, None)
+            line = await reader.receive()
             if line is None:
                 return 0
             attachment = await attach(session, environment, _hello(line))
@@ -35,7 +34,7 @@ async def _pi(given: Namespace, environment: Mapping[str, str]) -> int:
             await writer.write(json.dumps(refused(str(error))) + "\n")
             raise
         async with attachment.stream as stream, open_flat_nursery() as nursery:
-            nursery.start_soon(_send, lines, stream)
+            nursery.start_soon(_send, reader, stream)
             await _receive(attachment, writer)
             nursery.cancel_scope.cancel()
     return 0
@@ -48,10 +47,10 @@ def _hello(line: str) -> dict[str, Any]:
     return frame
 
 
-async def _send(lines: AsyncIterator[str], stream: trio.SocketStream) -> None:
+async def _send(reader: LineReader, stream: trio.abc.HalfCloseableStream) -> None:
     """Pass on what the session says; its end is passed on too, and the host closes then."""
     try:
-        async for line in lines:
+        while (line := await reader.receive()) is not None:
             await stream.send_all(f"{line}\n".encode())
         await stream.send_eof()
     except trio.BrokenResourceError:

@@ -29,20 +29,21 @@ class LineReader:
         return self._lines()
 
     async def _lines(self) -> AsyncIterator[str]:
+        while (line := await self.receive()) is not None:
+            yield line
+
+    async def receive(self) -> str | None:
+        """Return the next line; None where iterating would end."""
         searched = 0
-        while True:
-            end = self._received.find(b"\n", searched)
-            if end >= 0:
-                line = bytes(self._received[:end])
-                del self._received[: end + 1]
-                searched = 0
-                yield line.decode("utf-8", "replace")
-                continue
+        while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)
             chunk = await self._receive()
             if not chunk or searched > LINE_LIMIT_BYTES:
-                return
+                return None
             self._received += chunk
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line.decode("utf-8", "replace")
 
     async def _receive(self) -> bytes:
         try:

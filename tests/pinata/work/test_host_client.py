@@ -145,6 +145,14 @@ async def test_those_who_start_a_host_do_so_in_turn(session: Session, program: P
     assert errors == ["the host of this session cannot start: no"] * 2
 
 
+async def test_host_that_somebody_else_started_meanwhile_is_used(
+    session: Session, program: Path
+) -> None:
+    session.host_file.write_bytes(record(Path("/nowhere")))
+    await host_client._start(session, {}, None)
+    assert not session.log_file.exists()
+
+
 async def test_log_that_is_a_link_is_refused(session: Session, tmp_path: Path) -> None:
     session.log_file.symlink_to(tmp_path / "aim")
     assert str(await refusal(session)).startswith(f"{session.log_file} is no file of its own")
