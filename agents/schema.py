@@ -30,7 +30,9 @@ def _plain(node: object, definitions: Mapping[str, object]) -> object:
     plain: dict[str, object] = {}
     for choice in node.get("anyOf", ()):
         if choice != {"type": "null"}:
-            plain |= choice
+            resolved = _plain(choice, definitions)
+            assert isinstance(resolved, dict)
+            plain |= resolved
     for key, value in node.items():
         if key not in {"title", "default", "anyOf"}:
             plain[key] = _plain(value, definitions)

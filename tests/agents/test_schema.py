@@ -1,5 +1,8 @@
 from agents.filetools.arguments import EditArguments, ReadArguments
+from agents.filetools.registry import TOOLS
 from agents.schema import describe
+from agents.submission import submit_declaration
+from engine.core.spec import Kind
 
 WHERE = "relative to the working directory or absolute"
 
@@ -29,3 +32,18 @@ def test_a_schema_is_plain_and_without_null() -> None:
     schema = str(describe(EditArguments))
     assert "'required': ['oldText', 'newText']" in schema
     assert "$ref" not in schema
+
+
+def test_no_declaration_refers_to_anything_outside_of_itself() -> None:
+    shown = [tool.parameters for tool in TOOLS.values()]
+    shown += [submit_declaration(kind).parameters for kind in Kind]
+    assert [each for each in shown if "$ref" in str(each)] == []
+
+
+def test_a_part_that_may_be_left_out_is_described_as_it_is() -> None:
+    properties = submit_declaration(Kind.REVIEWER).parameters["properties"]
+    assert isinstance(properties, dict)
+    review = properties["review"]
+    assert review["type"] == "object"
+    assert set(review["properties"]) == {"taskId", "fingerprint", "verdict"}
+    assert review["description"].startswith("an object with your verdict")
