@@ -23,7 +23,8 @@ from engine.system import files
 from engine.system.clock import Clock
 from engine.system.nursery import open_flat_nursery
 from engine.system.sockets import discard_dead, open_listener, temporary_folder
-from pinata.work.link_viewer import Bounds, admit, serve_viewer
+from pinata.work.link_admission import admit
+from pinata.work.link_viewer import Bounds, serve_viewer
 from pinata.work.linked_run import LinkedRun
 from pinata.work.observer import OpenedRun
 

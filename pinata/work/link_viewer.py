@@ -7,7 +7,6 @@ falls behind. `ended` says that the run has settled. Questions (`steer`, `cancel
 carry an `id`, which `done` or `error` repeats.
 """
 
-import hmac
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -36,7 +35,6 @@ from engine.records.link import (
     MessagesFrame,
     RequestFrame,
     SteerFrame,
-    decode_hello,
     decode_request,
     encode_facts,
 )
@@ -50,10 +48,6 @@ from pinata.work.linked_run import LinkedRun
 
 T = TypeVar("T")
 
-HELLO_DEADLINE_S: Final = 5.0
-HELLO_LIMIT_BYTES: Final = 64 << 10
-# A message of 64 KiB has six times as many bytes when every character of it is escaped.
-REQUEST_LIMIT_BYTES: Final = 512 << 10
 PATIENCE_S: Final = 10.0
 MOST_BEHIND: Final = 1_000
 MOST_VIEWERS: Final = 32
@@ -83,21 +77,6 @@ class Bounds:
     def __init__(self) -> None:
         self.reading = trio.CapacityLimiter(_MOST_READING)
         self.encoding = trio.CapacityLimiter(_MOST_ENCODING)
-
-
-async def admit(run: LinkedRun, stream: trio.abc.Stream) -> tuple[FrameReader, HelloFrame] | None:
-    """Return what a connection is read with, and how it began; None when it is not let in.
-
-    Whoever does not begin with the right words, and soon, is left without an answer.
-    """
-    reader = FrameReader(stream, HELLO_LIMIT_BYTES)
-    hello = None
-    with trio.move_on_after(HELLO_DEADLINE_S), suppress(FrameError):
-        hello = decode_hello(await reader.receive())
-    if hello is None or not _may_enter(run, hello):
-        return None
-    reader.limit_bytes = REQUEST_LIMIT_BYTES
-    return reader, hello
 
 
 async def serve_viewer(
@@ -130,11 +109,6 @@ async def serve_viewer(
             await _Viewer(run, stream, reader, hello, bounds).serve()
         finally:
             run.viewer_left()
-
-
-def _may_enter(run: LinkedRun, hello: HelloFrame) -> bool:
-    token = hello.token.encode("utf-8", "replace")
-    return hmac.compare_digest(token, run.token.encode()) and hello.run == run.run.id
 
 
 class _Viewer:

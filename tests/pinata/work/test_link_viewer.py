@@ -24,7 +24,8 @@ from engine.core.view import RunView
 from engine.records.event import decode_logged
 from engine.records.view import decode_view
 from pinata.work import link_viewer
-from pinata.work.link_viewer import Bounds, admit, serve_viewer
+from pinata.work.link_admission import admit
+from pinata.work.link_viewer import Bounds, serve_viewer
 from pinata.work.linked_run import LinkedRun
 from tests.support.linked import (
     ENDING,
@@ -116,6 +117,37 @@ async def test_a_viewer_is_shown_how_the_run_stands_and_what_happens_then(linked
         assert view == linked.view
         run.finish()
         assert await peer.hear() == {"type": "ended"}
+
+
+STORY: tuple[Event, ...] = (
+    *OPENING,
+    USAGE,
+    CheckoutChanged(LOOK1),
+    ENDING[0],
+    RunSettled(Status.FAILED, "one failed"),
+    RunResumed("again"),
+    TaskQueued(LOOK),
+    RunSettled(Status.SUCCEEDED),
+)
+
+
+@pytest.mark.parametrize("joined_at", range(len(STORY) + 1))
+async def test_whoever_comes_at_any_moment_ends_with_the_owners_view(
+    linked: Linked, joined_at: int
+) -> None:
+    run = linked.linked_run()
+    linked.tell(*STORY[:joined_at])
+    async with viewer(run) as peer:
+        view = view_in(await peer.hear())
+        for event in STORY[joined_at:]:
+            linked.tell(event)
+            await trio.testing.wait_all_tasks_blocked()
+        run.finish()
+        while (frame := await peer.hear()) != {"type": "ended"}:
+            assert frame is not None
+            for each in frame["events"]:
+                view.apply(*decode_logged(each, run=RUN))
+    assert view == linked.view
 
 
 async def test_what_a_lean_log_leaves_out_is_noted_as_it_happens(linked: Linked) -> None:
