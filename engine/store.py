@@ -19,6 +19,9 @@ from engine.core.quote import quote_value
 from engine.system import files
 
 RESULT_LIMIT_BYTES = 16 << 20
+# In the folder of integrations: the journal in force. Whoever only asks whether there is one needs
+# nothing else of journals.
+JOURNAL_NAME = "journal.json"
 _RUN_ID = re.compile(r"[0-9a-f]{16}")
 _SHORT_ID_LENGTH = 8
 _MOST_NAMED = 5

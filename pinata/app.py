@@ -24,7 +24,6 @@ from pinata.tools.registry import GC, RERUN, RESUME, Answer, Tool
 from pinata.work.context import Context
 from pinata.work.conversation import read_conversation as read_said
 from pinata.work.history import StoredRun, find_run, outlines, read_run
-from pinata.work.link import open_links
 from pinata.work.observer import Observer
 from pinata.work.places import Places
 from pinata.work.viewed import find_viewed as find_viewed_run
@@ -171,6 +170,8 @@ async def _call(context: Context, name: str, arguments: object) -> Answer:
         refuse_agents(context.environment)
     try:
         if name in _CARRYING and context.links is None:
+            from pinata.work.link import open_links  # noqa: PLC0415 - for those that carry runs
+
             async with open_links() as links:
                 return await tool.call(replace(context, links=links), arguments)
         return await tool.call(context, arguments)

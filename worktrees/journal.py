@@ -10,8 +10,8 @@ from enum import Enum
 from pathlib import Path
 
 from engine.core.ids import BlobId, CommitId
+from engine.store import JOURNAL_NAME
 
-JOURNAL_NAME = "journal.json"
 # A folder of slots beside the checkout, when the run's own is on another file system.
 HIDDEN_PREFIX = ".pinata-"
 

@@ -11,10 +11,10 @@ from engine.core.changes import quote_path, unquote_path
 from engine.core.errors import CorruptionError
 from engine.core.ids import BlobId, CommitId
 from engine.core.paths import components, has_git_segment
+from engine.store import JOURNAL_NAME
 from engine.system import files
 from worktrees.journal import (
     HIDDEN_PREFIX,
-    JOURNAL_NAME,
     NEXT_STATES,
     FileIdentity,
     FileKind,

@@ -37,8 +37,7 @@ from engine.core.events import (
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import AttemptOutcome, Status, Stop, StopCause, Unstarted
 from engine.core.state import RunState, TaskState, downstream
-
-_StopOrder = CancelRequested | RunDeadlinePassed | CostLimitPassed
+from engine.core.stop_order import StopOrder, ordered_stop
 
 
 def reduce(state: RunState, event: Event) -> bool:
@@ -256,21 +255,7 @@ def _is_waiting(task: TaskState) -> bool:
     return task.queued and task.status is Status.QUEUED
 
 
-def ordered_stop(event: _StopOrder) -> Stop:
-    """Return the stop that the event orders, for the run or for one task of it."""
-    match event:
-        case CancelRequested(reason=reason):
-            return Stop(StopCause.CANCEL, reason)
-        case RunDeadlinePassed(limit_ms=limit_ms):
-            return Stop(StopCause.RUN_DEADLINE, f"run deadline of {limit_ms} ms passed")
-        case CostLimitPassed(limit_usd=limit_usd, spent_usd=spent_usd):
-            reason = f"cost limit of {limit_usd:g} USD passed: {spent_usd:g} USD spent"
-            return Stop(StopCause.COST, reason)
-        case _:
-            assert_never(event)
-
-
-def _order_stop(state: RunState, event: _StopOrder) -> bool:
+def _order_stop(state: RunState, event: StopOrder) -> bool:
     stop = ordered_stop(event)
     match event:
         case CancelRequested(task=task) if task is not None:

@@ -44,7 +44,7 @@ from engine.core.events import (
 )
 from engine.core.ids import AttemptId, CheckId, TaskId
 from engine.core.outcome import FailureStage, Status, Stop
-from engine.core.reduce import ordered_stop
+from engine.core.stop_order import ordered_stop
 
 
 class UsageView(NamedTuple):

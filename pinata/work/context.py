@@ -3,17 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agents.traffic import Traffic
 from engine.core.agent_dir import agent_dir
 from engine.core.events import Sender
 from engine.core.limiter import Limiter
 from engine.system.clock import Clock
-from pinata.work.link import Links
 from pinata.work.observer import Observer
-from pinata.work.runtime import Runtime
-from pinata.work.session import Session
 from pinata.work.shown import RunCache
+
+if TYPE_CHECKING:  # they take long to load, and most calls come without
+    from pinata.work.link import Links
+    from pinata.work.runtime import Runtime
+    from pinata.work.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,12 @@ class Context:
     traffic: Traffic
     observer: Observer
     cache: RunCache = field(default_factory=RunCache)
-    runtime: Runtime | None = None
-    links: Links | None = None
+    runtime: "Runtime | None" = None
+    links: "Links | None" = None
     sender: Sender = Sender.PARENT
-    session: Session | None = None
+    session: "Session | None" = None
 
-    def within(self, runtime: Runtime) -> "Context":
+    def within(self, runtime: "Runtime") -> "Context":
         """Return the same surroundings in a process that owns runs beside each other."""
         return replace(
             self,

@@ -14,11 +14,10 @@ from engine.core.view import RunView, TaskView
 from engine.logreader import replay
 from engine.records.event import Logged
 from engine.records.run import RunRecordV1, decode_run
-from engine.store import RunFolder, list_runs, resolve_run
+from engine.store import JOURNAL_NAME, RunFolder, list_runs, resolve_run
 from engine.system import files
 from pinata.work.result import SavedResult, decode_result
 from pinata.work.summary import TaskFacts
-from worktrees.journal import JOURNAL_NAME
 
 _RECORD_LIMIT_BYTES = 64 << 20
 HANDOFF_MANIFEST = "manifest.json"
