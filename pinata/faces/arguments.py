@@ -163,7 +163,7 @@ def _add_reading(commands: _Commands) -> None:
     view.add_argument("run", nargs="?", help=help_)
     view.add_argument("task", nargs="?", help="show the conversation of this task first")
     view.add_argument("--plain", action="store_true", help="lines also on a terminal")
-    view.add_argument("--keep", action="store_true", help="stay when nothing happens any more")
+    view.add_argument("--keep", action="store_true", help="stay when the run has ended")
 
     _command(commands, "tools", "describe the tools")
 

@@ -2,7 +2,7 @@
 
 import math
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -30,7 +30,7 @@ from pinata.faces.view_state import (
     returned,
 )
 from pinata.faces.view_talk import Writing
-from pinata.faces.view_terminal import Terminal
+from pinata.faces.view_terminal import LEAVING, Terminal
 from pinata.faces.watched import Watched
 from pinata.work.observer import OpenedRun
 from pinata.work.viewed import Source, StoredSource
@@ -41,8 +41,6 @@ _REDRAW_S = 1.0
 _PAUSE_S = 0.1
 # Between two questions for a conversation, which may be long.
 _ASK_AGAIN_S = 0.25
-_LEAVING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_OTHERS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +123,13 @@ class Session:
 
     async def show(self) -> Ending:
         """Show the run until its person leaves, or nothing more happens; return why it is over."""
-        signals = [
-            each for each in (*_LEAVING, *_OTHERS) if signal.getsignal(each) is not signal.SIG_IGN
-        ]
-        with trio.open_signal_receiver(*signals) as received:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._heed, received)
-                nursery.start_soon(self._watch)
-                nursery.start_soon(self._read_keys, nursery)
-                nursery.start_soon(self._read_talk)
-                await self._draw_until_over()
-                nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._heed_signals)
+            nursery.start_soon(self._watch)
+            nursery.start_soon(self._read_keys, nursery)
+            nursery.start_soon(self._read_talk)
+            await self._draw_until_over()
+            nursery.cancel_scope.cancel()
         return self._ending or Ending.LEFT
 
     @property
@@ -177,24 +171,41 @@ class Session:
             self._leave()
 
     async def _watch(self) -> None:
-        try:
-            await self._source.watch(self)
-        except PinataError as error:
-            self.trouble = self._notice = str(error)
-            ending = Ending.LOST
-        else:
-            ending = Ending.ENDED
-        run = self._visit.stored.folder.run
-        if self._source is not self._visit.stored:
-            now = f"run {run} has settled" if ending is Ending.ENDED else self.trouble
-            self._source = self._visit.stored.because(now)
-            self._stopped_at_ms = self._visit.clock.now_ms()
+        """Hear of the run until nothing more can be heard of it from here."""
+        stored = self._visit.stored
+        settled = f"run {stored.folder.run} has settled"
+        while True:
+            try:
+                await self._source.watch(self)
+            except PinataError as error:
+                self.trouble = self._notice = str(error)
+                self._end(Ending.LOST, stored.because(self.trouble))
+                return
+            self._end(Ending.ENDED, self._source)
+            if self._source is stored:
+                return
+            try:
+                await self._source.wait_reopened()
+            except PinataError:
+                self._turn_to(stored.because(settled))
+                return
+            self._ending = self._stopped_at_ms = None
+
+    def _end(self, ending: Ending, source: Source) -> None:
+        """Let clocks stand still, and ask `source` from now on."""
         self._ending = ending
+        if self._stopped_at_ms is None:
+            self._stopped_at_ms = self._visit.clock.now_ms()
+        self._turn_to(source)
+
+    def _turn_to(self, source: Source) -> None:
+        # What the one before could not tell may be had from this one.
+        self._source, self._asked = source, None
         self._wake()
 
-    async def _heed(self, received: AsyncIterator[int]) -> None:
-        async for number in received:
-            if number in _LEAVING:
+    async def _heed_signals(self) -> None:
+        async for number in self._terminal.signals:
+            if number in LEAVING:
                 self._leave()
             elif number == signal.SIGTSTP:
                 await self._terminal.stop()

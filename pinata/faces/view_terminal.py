@@ -6,6 +6,7 @@ import signal
 import termios
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Final
 
 import trio
 
@@ -19,20 +20,34 @@ from pinata.faces.view_screen import Size
 _ESCAPE_S = 0.05
 _RESTORE_S = 1.0
 _LOCAL_FLAGS, _CHARACTERS = 3, 6
+LEAVING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_OTHERS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 _FEWEST_COLUMNS = 20
 
 
 class Terminal:
-    """A terminal while `open_terminal` has it."""
+    """A terminal while `open_terminal` has it.
 
-    def __init__(self, fd: int, keys: trio.lowlevel.FdStream, write: Callable[[str], bool]) -> None:
+    Attributes:
+        signals: those that say that one leaves, stops, goes on, or has another size.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        keys: trio.lowlevel.FdStream,
+        write: Callable[[str], bool],
+        signals: AsyncIterator[int],
+    ) -> None:
         """Take over a terminal; nothing is changed before `enter`.
 
         Args:
             fd: the terminal, which somebody else closes.
             keys: the same terminal, opened for this alone.
             write: sends text to it, and says whether that was possible; may block.
+            signals: see above.
         """
+        self.signals = signals
         self._fd = fd
         self._keys = keys
         self._write = write
@@ -132,10 +147,13 @@ async def open_terminal(
         raise ExternalError(
             f"no keys can be read from the terminal: {error.strerror}; use --plain"
         ) from error
+    heeded = [n for n in (*LEAVING, *_OTHERS) if signal.getsignal(n) is not signal.SIG_IGN]
     async with trio.lowlevel.FdStream(own) as keys:
-        terminal = Terminal(fd, keys, write)
-        try:
-            await terminal.enter()
-            yield terminal
-        finally:
-            await terminal.leave()
+        # Around all of it: a signal that ends the process would leave the terminal as it is.
+        with trio.open_signal_receiver(*heeded) as signals:
+            terminal = Terminal(fd, keys, write, signals)
+            try:
+                await terminal.enter()
+                yield terminal
+            finally:
+                await terminal.leave()

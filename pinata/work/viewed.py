@@ -23,7 +23,19 @@ class Source(Protocol):
     """Where a viewer hears of a run, and how it speaks to it."""
 
     async def watch(self, observer: Observer) -> None:
-        """Tell all that happens; return when nothing more will."""
+        """Tell all that happens; return when the run has settled and all was told.
+
+        Raises:
+            PinataError: nothing more can be heard of it, though it has not settled.
+        """
+        ...
+
+    async def wait_reopened(self) -> None:
+        """Return once a run that has settled goes on, so that it can be watched again.
+
+        Raises:
+            PinataError: nothing of that could be heard from here.
+        """
         ...
 
     async def steer(self, task: TaskId, text: str, *, follow_up: bool) -> None:
@@ -67,6 +79,14 @@ class StoredSource:
         """Tell how the run stands."""
         observer.run_opened(self.opened)
         await trio.lowlevel.checkpoint()
+
+    async def wait_reopened(self) -> None:
+        """Refuse.
+
+        Raises:
+            ConflictError: always.
+        """
+        raise ConflictError(self.reason)
 
     async def steer(self, task: TaskId, text: str, *, follow_up: bool) -> None:
         """Refuse.

@@ -6,7 +6,7 @@ from pathlib import Path
 import trio
 
 from agents.transcript import SaidMessage
-from engine.core.errors import PinataError
+from engine.core.errors import ConflictError, PinataError
 from engine.core.events import (
     AttemptSettled,
     AttemptStarted,
@@ -86,6 +86,8 @@ class ToldSource:
         self._observer: Observer | None = None
         self._over = trio.Event()
         self._loss: PinataError | None = None
+        self._reopened = trio.Event()
+        self._left: PinataError | None = None
 
     def happen(self, *events: Event) -> None:
         """Tell what happened."""
@@ -110,6 +112,16 @@ class ToldSource:
         self._loss = loss
         self._over.set()
 
+    def reopen(self, run: OpenedRun) -> None:
+        """Tell that a run which has settled goes on."""
+        self._run, self._over = run, trio.Event()
+        self._reopened.set()
+
+    def leave(self) -> None:
+        """Tell that whoever owned a run which has settled has nothing more to say of it."""
+        self._left = ConflictError("its owner has left")
+        self._reopened.set()
+
     async def watch(self, observer: Observer) -> None:
         self._observer = observer
         if self._run is not None:
@@ -117,6 +129,11 @@ class ToldSource:
         await self._over.wait()
         if self._loss is not None:
             raise self._loss
+
+    async def wait_reopened(self) -> None:
+        await self._reopened.wait()
+        if self._left is not None:
+            raise self._left
 
     async def steer(self, task: TaskId, text: str, *, follow_up: bool) -> None:
         self._ask((task, text, follow_up))

@@ -236,11 +236,36 @@ async def test_kept_view_stays_and_refuses_requests(tmp_path: Path) -> None:
         source.happen(RunSettled(Status.FAILED, "no"))
         source.end()
         await person.shown("run 01234567 failed")
+        source.leave()
         await person.press("c")
         await person.shown("run 0123456789abcdef has settled")
         await person.press("q")
     assert person.ending is Ending.ENDED
     assert source.asked == []
+
+
+async def test_kept_view_shows_a_run_that_goes_on(tmp_path: Path) -> None:
+    source = ToldSource(RUN)
+    async with seat(source, tmp_path, keeps=True) as person:
+        await person.shown("q leave")
+        source.happen(RunSettled(Status.FAILED, "no"))
+        source.end()
+        await person.shown("run 01234567 failed")
+        source.reopen(opened(started(CHECK)))
+        await person.shown("run 01234567 running, 2 queued, 1 running")
+        await person.press("q")
+    assert person.ending is Ending.LEFT
+
+
+async def test_conversation_of_a_lost_run_is_read_from_its_folder(tmp_path: Path) -> None:
+    source = ToldSource(RUN)
+    source.refusal = ConflictError("the link is gone")
+    async with seat(source, tmp_path, FIX) as person:
+        await person.shown("the link is gone")
+        source.end(ConflictError("its owner is gone"))
+        await person.shown("its agent has not started")
+        await person.press("qq")
+    assert person.ending is Ending.LOST
 
 
 @pytest.mark.parametrize("keeps", [False, True])
