@@ -83,7 +83,15 @@ class BudgetExceeded:
     spent: Spent
 
 
-AgentOutcome = Submitted | NoResult | ProviderFailed | BudgetExceeded
+@dataclass(frozen=True, slots=True)
+class AgentLost:
+    """What runs the agent ended, or broke, before the agent did; `message` says how."""
+
+    message: str
+    spent: Spent
+
+
+AgentOutcome = Submitted | NoResult | ProviderFailed | BudgetExceeded | AgentLost
 
 
 @dataclass(frozen=True, slots=True)

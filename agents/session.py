@@ -56,15 +56,7 @@ class SessionFile:
         self._clock = clock
         self._next_id = next_id
         self._descriptor: int | None = None
-        self._waiting: list[Mapping[str, object]] = [
-            {
-                "type": "session",
-                "version": VERSION,
-                "id": header.id,
-                "timestamp": _iso(clock.now_ms()),
-                "cwd": header.cwd,
-            }
-        ]
+        self._waiting: list[Mapping[str, object]] = [_first(header.id, header.cwd, clock)]
         self._leaf: str | None = None
         self._append("model_change", {"provider": self._model.provider, "modelId": self._model.id})
         self._append("thinking_level_change", {"thinkingLevel": self._model.thinking.value})
@@ -234,9 +226,7 @@ class SessionFile:
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError as error:
-            raise ExternalError(
-                f"the conversation cannot be saved: {self._path}: {error.strerror}"
-            ) from error
+            raise _unsaved(self._path, error) from error
 
 
 @asynccontextmanager
@@ -256,6 +246,38 @@ async def open_session(
         yield session
     finally:
         await session.close()
+
+
+def begin_session(path: Path, id_: str, cwd: Path, clock: Clock) -> None:
+    """Make a session file, mode 0600, in which nobody has spoken, for a Pi that goes on with it.
+
+    Blocks.
+
+    Args:
+        path: a file that does not exist yet, in a folder that does.
+        id_: of the session.
+        cwd: where whoever goes on with it works.
+        clock: for its time.
+
+    Raises:
+        ExternalError: the file cannot be created or written.
+    """
+    line = json.dumps(_first(id_, str(cwd), clock), ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        with open(path, "xb", opener=lambda name, _: os.open(name, _CREATE, 0o600)) as file:
+            file.write(line + b"\n")
+    except OSError as error:
+        raise _unsaved(path, error) from error
+
+
+def _first(id_: str, cwd: str, clock: Clock) -> Mapping[str, object]:
+    """Return the line that a session file begins with."""
+    timestamp = _iso(clock.now_ms())
+    return {"type": "session", "version": VERSION, "id": id_, "timestamp": timestamp, "cwd": cwd}
+
+
+def _unsaved(path: Path, error: OSError) -> ExternalError:
+    return ExternalError(f"the conversation cannot be saved: {path}: {error.strerror}")
 
 
 def _text(text: str) -> list[object]:

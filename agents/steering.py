@@ -36,6 +36,7 @@ class Steers:
         """
         self._record = record
         self._waiting: list[Steer] = []
+        self._posted = trio.Event()
         self._is_open = True
 
     @property
@@ -47,6 +48,12 @@ class Steers:
         """Leave a message for the agent, which must still be reading; returns at once."""
         assert self._is_open
         self._waiting.append(Steer(text, follow_up, sender))
+        self._posted.set()
+
+    async def wait_posted(self) -> None:
+        """Return once a message was left since this was last asked."""
+        await self._posted.wait()
+        self._posted = trio.Event()
 
     async def take(self, *, follow_ups: bool) -> tuple[Steer, ...]:
         """Return the messages that are due, in the order in which they came, each recorded.

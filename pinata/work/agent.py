@@ -13,6 +13,7 @@ from agents.definition import Definition
 from agents.dependency import Dependency
 from agents.filetools.tool import ToolContext
 from agents.loop import (
+    AgentLost,
     AgentMeans,
     AgentOutcome,
     BudgetExceeded,
@@ -108,7 +109,7 @@ def _ending(draft: Draft, outcome: AgentOutcome) -> Ending | None:
             return Ending.failed(f"the agent handed in no {said}", FailureStage.RESULT)
         case ProviderFailed(message=message):
             return Ending.failed(f"the model failed: {message}", FailureStage.PROCESS)
-        case BudgetExceeded(message=message):
+        case BudgetExceeded(message=message) | AgentLost(message=message):
             return Ending.failed(message, FailureStage.PROCESS)
 
 

@@ -156,7 +156,7 @@ class Studio:
             AttemptId(TaskId(task), 1),
             load_roster().definitions[NAMES[self.kind]],
             self.rules,
-            ToolContext(self.root, {}, None, _no_files, "sh"),
+            ToolContext(self.root, {}, None, no_files, "sh"),
             self.ownership,
             codemode=self.codemode,
         )
@@ -187,7 +187,8 @@ class Studio:
             return await agent.run("Begin.")
 
 
-async def _no_files() -> tuple[bytes, ...]:
+async def no_files() -> tuple[bytes, ...]:
+    """List nothing: what agents of a studio search is empty."""
     await trio.lowlevel.checkpoint()
     return ()
 

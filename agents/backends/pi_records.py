@@ -1,0 +1,279 @@
+"""What a Pi in RPC mode says, taken apart into what an agent's loop needs to know; pure.
+
+A child is not trusted: whatever it sends is a value or a sentence, and never an exception of a kind
+that nobody expects. Source: Pi's RPC protocol as version 1.6 speaks it.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from agents.models.port import StopReason, Usage
+
+ASKING: Final = "pinata:ask"
+_MOST_SAID = 500
+
+
+class PiProtocolError(Exception):
+    """The child said what no Pi says; the message tells what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """A command was answered.
+
+    Attributes:
+        id: the number that the command was sent with.
+        fault: why it was not carried out; None when it was.
+    """
+
+    id: str
+    fault: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBegan:
+    """The child is about to ask its model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A piece of text, or of reasoning."""
+
+    text: str
+    is_thought: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The model's answer is complete, or broke off with `fault`."""
+
+    stop_reason: StopReason
+    usage: Usage
+    fault: str | None = None
+    is_aborted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallBegan:
+    """A tool call began; `arguments` are the model's."""
+
+    call: str
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A tool call ended."""
+
+    call: str
+    tool: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The child asks its model once more after a fault, when `delay_s` have passed."""
+
+    delay_s: float
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The conversation was replaced by a summary of itself, which cost `usage`."""
+
+    tokens_before: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Our extension in the child waits for an answer to `question`."""
+
+    id: str
+    question: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DialogOpened:
+    """Somebody else's extension waits for a person, who is not there."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing more happens by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionFailed:
+    """An extension broke; `fault` says which and how."""
+
+    fault: str
+
+
+Heard: TypeAlias = (
+    Replied
+    | TurnBegan
+    | Said
+    | Answered
+    | CallBegan
+    | CallEnded
+    | Retrying
+    | Compacted
+    | Asked
+    | DialogOpened
+    | Settled
+    | ExtensionFailed
+)
+_DIALOGS = frozenset({"select", "confirm", "input", "editor"})
+
+
+def decode_record(line: bytes) -> Heard | None:
+    """Return what a line says; None when it says nothing that matters here.
+
+    Raises:
+        PiProtocolError: it is no record of Pi's.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise PiProtocolError(f"it sent a line that is not JSON: {_shown(line)}") from error
+    if not isinstance(record, dict):
+        raise PiProtocolError(f"it sent a line that is no object: {_shown(line)}")
+    return _Record(record).heard()
+
+
+def _shown(line: bytes) -> str:
+    return line[:_MOST_SAID].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A JSON object whose fields are read with their types checked."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        found = self.fields.get(name)
+        if not isinstance(found, str):
+            raise PiProtocolError(f"it sent a record whose {name} is no text")
+        return found
+
+    def some_text(self, name: str) -> str:
+        found = self.fields.get(name)
+        return found if isinstance(found, str) else ""
+
+    def number(self, name: str) -> float:
+        """Return a number that is not negative; whatever else is there counts as none."""
+        found = self.fields.get(name)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            return 0
+        return found if 0 <= found < math.inf else 0
+
+    def inner(self, name: str) -> "_Record":
+        found = self.fields.get(name)
+        return _Record(found if isinstance(found, dict) else {})
+
+    def is_set(self, name: str) -> bool:
+        return self.fields.get(name) is True
+
+    def heard(self) -> Heard | None:
+        """Return what the record says."""
+        match self.some_text("type"):
+            case "response":
+                return self._reply()
+            case "turn_start":
+                return TurnBegan()
+            case "message_update":
+                return self._piece()
+            case "message_end":
+                return self._message()
+            case "tool_execution_start" | "tool_execution_end":
+                return self._call()
+            case "auto_retry_start":
+                return Retrying(self.number("delayMs") / 1000, self.some_text("errorMessage"))
+            case "compaction_end":
+                return self._compaction()
+            case "extension_ui_request" | "extension_error":
+                return self._extension()
+            case "agent_settled":
+                return Settled()
+            case _:
+                return None
+
+    def _reply(self) -> Replied | None:
+        # A line that Pi could not read is answered without a number.
+        if self.is_set("success"):
+            return Replied(self.some_text("id"), None)
+        return Replied(self.some_text("id"), self.some_text("error") or "it gave no reason")
+
+    def _piece(self) -> Said | None:
+        event = self.inner("assistantMessageEvent")
+        match event.some_text("type"):
+            case "text_delta":
+                return Said(event.some_text("delta"))
+            case "thinking_delta":
+                return Said(event.some_text("delta"), is_thought=True)
+            case _:
+                return None
+
+    def _message(self) -> Answered | None:
+        message = self.inner("message")
+        if message.some_text("role") != "assistant":
+            return None
+        reason = message.some_text("stopReason")
+        if reason in ("error", "aborted"):
+            fault = message.some_text("errorMessage") or reason
+            is_aborted = reason == "aborted"
+            return Answered(StopReason.ERROR, message.usage(), fault, is_aborted=is_aborted)
+        known = {each.value: each for each in StopReason}
+        return Answered(known.get(reason, StopReason.STOP), message.usage())
+
+    def _call(self) -> CallBegan | CallEnded:
+        call, tool = self.text("toolCallId"), self.text("toolName")
+        if self.some_text("type") == "tool_execution_start":
+            return CallBegan(call, tool, self.inner("args").fields)
+        return CallEnded(call, tool, self.is_set("isError"))
+
+    def _compaction(self) -> Compacted | None:
+        result = self.inner("result")
+        if not result.fields:
+            return None
+        return Compacted(int(result.number("tokensBefore")), result.usage())
+
+    def _extension(self) -> Asked | DialogOpened | ExtensionFailed | None:
+        if self.some_text("type") == "extension_error":
+            where, fault = self.some_text("extensionPath"), self.some_text("error")
+            return ExtensionFailed(f"{where}: {fault}")
+        method = self.some_text("method")
+        if method == "input" and self.some_text("title") == ASKING:
+            return Asked(self.text("id"), _question(self.text("placeholder")))
+        return DialogOpened(self.text("id")) if method in _DIALOGS else None
+
+    def usage(self) -> Usage:
+        """Return the usage that this message or summary reports."""
+        usage = self.inner("usage")
+        cached, written = usage.number("cacheRead"), usage.number("cacheWrite")
+        return Usage(
+            input_tokens=int(usage.number("input") + cached + written),
+            output_tokens=int(usage.number("output")),
+            cost_usd=usage.inner("cost").number("total"),
+            cache_read_tokens=int(cached),
+            cache_write_tokens=int(written),
+        )
+
+
+def _question(text: str) -> Mapping[str, Any]:
+    try:
+        question = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PiProtocolError("its extension asked what is not JSON") from error
+    if not isinstance(question, dict):
+        raise PiProtocolError("its extension asked what is no object")
+    return question

@@ -1,0 +1,71 @@
+"""The stream between us and a Pi that runs an agent: records come, commands go."""
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+
+from agents.backends.pi_records import Heard, PiProtocolError, decode_record
+
+# The last record of a conversation repeats all of it.
+MAX_LINE_BYTES: Final = 64 << 20
+_PIECE_BYTES = 1 << 16
+
+
+class PiStream:
+    """Reads one record after the other; several tasks may send at once."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        """Begin before anything was said.
+
+        Args:
+            stream: stdin and stdout of the child.
+        """
+        self._stream = stream
+        self._turn = trio.Lock()
+        self._lines: deque[bytes] = deque()
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    async def send(self, command: Mapping[str, Any]) -> None:
+        """Send a command; a child that has ended hears nothing, which its end tells."""
+        line = json.dumps(command).encode() + b"\n"
+        async with self._turn:
+            try:
+                await self._stream.send_all(line)
+            except trio.BrokenResourceError:
+                await trio.lowlevel.checkpoint()
+
+    async def receive(self) -> Heard | None:
+        """Return the next thing that matters of what the child says; None when it has ended.
+
+        Raises:
+            PiProtocolError: it says what no Pi says.
+        """
+        while True:
+            while self._lines:
+                heard = decode_record(self._lines.popleft())
+                if heard is not None:
+                    return heard
+            piece = await self._receive()
+            if not piece:
+                return None
+            self._take(piece)
+
+    def _take(self, piece: bytes) -> None:
+        *ended, rest = piece.split(b"\n")
+        for end in ended:
+            self._lines.append(b"".join([*self._parts, end]))
+            self._parts, self._size = [], 0
+        self._parts.append(rest)
+        self._size += len(rest)
+        if self._size > MAX_LINE_BYTES:
+            raise PiProtocolError(f"it sent a line of more than {MAX_LINE_BYTES >> 20} MiB")
+
+    async def _receive(self) -> bytes:
+        try:
+            return bytes(await self._stream.receive_some(_PIECE_BYTES))
+        except trio.BrokenResourceError:
+            return b""
