@@ -1,6 +1,7 @@
 """A view has its terminal for itself, and gives it back whatever happens."""
 
 import os
+import signal
 import threading
 from collections.abc import Callable
 
@@ -130,3 +131,11 @@ async def test_terminal_that_cannot_be_opened_anew_is_refused_with_the_remedy() 
         with pytest.raises(ExternalError, match="use --plain"):
             async with open_terminal(other, pty.write):
                 raise AssertionError
+
+
+async def test_signal_is_heard_from_the_moment_that_the_terminal_is_taken() -> None:
+    with open_pty() as pty:
+        async with open_terminal(pty.fd, pty.write) as terminal:
+            os.kill(os.getpid(), signal.SIGTERM)
+            with trio.fail_after(30):
+                assert await anext(aiter(terminal.signals)) == signal.SIGTERM
