@@ -194,9 +194,12 @@ async def test_repairs_are_counted_over_all_processes_and_end_at_the_limit(
 async def test_repair_whose_agent_never_started_does_not_count(project: Project) -> None:
     run = await rejected_run(project, {"fix@3": SCRIPT["fix@2"]}, config={"limits": {"repairs": 1}})
     worktree = worktree_of(project, run)
+    # Made before the other goes, or it could be given the same inode.
+    other = project.folder / "other"
+    other.mkdir()
     shutil.rmtree(worktree)
     forget_worktree(project, worktree)
-    worktree.mkdir()
+    other.rename(worktree)
     failed = await repair(project, run)
     assert statuses(failed) == {"fix": "failed", "check": "blocked"}
     assert "its worktree was replaced" in task_of(failed, "fix")["reason"]
