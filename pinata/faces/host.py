@@ -1,7 +1,7 @@
 """The command that owns the runs of a session, beside the session's program and beyond it."""
 
 import json
-import logging
+import logging.config
 import os
 import signal
 import sys
@@ -139,12 +139,15 @@ def _say(what: Mapping[str, str]) -> None:
 
 def _keep_log() -> None:
     """Have what this program says of itself on stderr, which is its log."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
-    log = logging.getLogger("pinata")
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {"line": {"format": _LOG_FORMAT}},
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+            "loggers": {"pinata": {"level": "INFO", "handlers": ["stderr"]}},
+        }
+    )
 
 
 COMMANDS: Mapping[str, Command] = {"host": _host}
