@@ -12,6 +12,9 @@ def main() -> int:
     if arguments == ["--version"]:
         sys.stdout.write(f"pinata {pinata.__version__}\n")
         return 0
+    # Nothing here uses a plugin of pydantic's, and to look for some is to read the metadata of
+    # every installed package, at each start.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # The version is answered without loading anything from outside, so nothing of it is at the top.
     from engine.system import faults  # noqa: PLC0415  (for a fast version)
     from pinata.faces import cli  # noqa: PLC0415  (for a fast version)
