@@ -17,7 +17,7 @@ from engine.core.events import RunResumed, TaskQueued, TextDelta
 from engine.core.ids import TaskId
 from engine.records.link import LinkV1, encode_link
 from engine.system.sockets import NobodyListensError, connect
-from pinata.work import link
+from pinata.work import link, link_admission
 from pinata.work.link import MOST_STRANGERS, open_links
 from tests.support.linked import ENDING, LOOK, LOOK1, OPENING, RUN, Linked, Peer
 
@@ -246,7 +246,17 @@ async def test_a_run_that_is_cancelled_from_outside_leaves_no_link(linked: Linke
 # Hostile clients
 
 
-async def test_strangers_make_room_for_those_who_come_later(linked: Linked) -> None:
+async def test_strangers_make_room_for_those_who_come_later(
+    linked: Linked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_admission, "HELLO_DEADLINE_S", 3_600)
+    with trio.fail_after(30):
+        await crowd(linked)
+    assert linked.told == [(LOOK, "Hm.", False, "user")]
+
+
+async def crowd(linked: Linked) -> None:
+    """Have many come who say nothing, and one who does."""
     async with linked.served():
         strangers = [await connect(linked.folder.path / NAME) for _ in range(MOST_STRANGERS * 3)]
         await trio.testing.wait_all_tasks_blocked(0.02)
@@ -258,7 +268,6 @@ async def test_strangers_make_room_for_those_who_come_later(linked: Linked) -> N
             assert await stranger.receive_some() == b""
         for stranger in strangers:
             await stranger.aclose()
-    assert linked.told == [(LOOK, "Hm.", False, "user")]
 
 
 async def flood(stream: trio.abc.SendStream, data: bytes, times: int) -> int:

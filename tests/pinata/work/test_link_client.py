@@ -32,9 +32,10 @@ from engine.core.ids import TaskId
 from engine.core.outcome import Status
 from engine.core.view import RunView
 from engine.records.event import Logged
-from engine.records.link import LinkV1, encode_link
+from engine.records.link import LinkV1, encode_facts, encode_link
+from engine.records.view import encode_view
 from engine.system.sockets import open_listener
-from pinata.work.frames import FrameReader, send_frame
+from pinata.work.frames import FrameReader, encode_frame, send_frame
 from pinata.work.link import Links, open_links
 from pinata.work.link_client import LinkClient, open_link
 from pinata.work.link_entry import LinkLostError, NoLinkError
@@ -398,6 +399,48 @@ async def test_an_answer_without_sense_is_none(linked: Linked, answer: Frame) ->
             with pytest.raises(LinkLostError):
                 await client.cancel()
         go.set()
+
+
+class Broken(trio.abc.SendStream):
+    """Takes nothing any more."""
+
+    async def send_all(self, data: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise trio.BrokenResourceError
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_the_last_words_of_an_owner_that_hears_nothing_any_more_are_heard(
+    linked: Linked,
+) -> None:
+    ours, theirs = trio.testing.memory_stream_one_way_pair()
+    run = linked.linked_run()
+    shown = {"run": encode_facts(run.facts), "view": encode_view(run.view)}
+    for frame in ({"type": "snapshot", "seq": run.view.seq, **shown}, {"type": "ended"}):
+        await ours.send_all(encode_frame(frame))
+    await ours.aclose()
+    stream, watcher = trio.StapledStream(Broken(), theirs), Watcher()
+    async with trio.open_nursery() as nursery:
+        client = LinkClient(RUN, stream, FrameReader(theirs, 1 << 20), nursery)
+        nursery.start_soon(client.receive_all)
+        await client.watch(watcher)
+        assert watcher.view == linked.view
+        with pytest.raises(LinkLostError):
+            await client.cancel()
+
+
+async def test_a_question_to_an_owner_that_hears_nothing_is_lost(linked: Linked) -> None:
+    _, theirs = trio.testing.memory_stream_one_way_pair()
+    async with trio.open_nursery() as nursery:
+        stream = trio.StapledStream(Broken(), theirs)
+        client = LinkClient(RUN, stream, FrameReader(theirs, 1 << 20), nursery)
+        with pytest.raises(LinkLostError):
+            await client.cancel()
 
 
 async def test_a_refusal_at_the_door_is_passed_on(linked: Linked) -> None:
