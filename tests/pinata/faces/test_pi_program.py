@@ -15,9 +15,20 @@ from pinata.work.host import LEAVING
 from tests.support.bridges import Pi, pi_in, wait_end
 from tests.support.live import agents_left
 from tests.support.programs import Beacon, is_running, open_beacon
-from tests.support.projects import Project, builder, shell, statuses, submits
+from tests.support.projects import (
+    Project,
+    Task,
+    approves,
+    builder,
+    reviewer,
+    shell,
+    statuses,
+    submits,
+)
 
 pytestmark = pytest.mark.slow
+
+ONE_AT_A_TIME = {"limits": {"concurrency": 1}}
 
 
 @pytest.fixture
@@ -39,12 +50,22 @@ def beacon(tmp_path: Path) -> Iterator[Beacon]:
         yield opened
 
 
-def paused(project: Project, beacon: Beacon, **fields: Any) -> dict[str, Any]:
-    """Return a job in the background whose builder says its shell's number and waits."""
+def paused(project: Project, beacon: Beacon, *more: Task, **fields: Any) -> dict[str, Any]:
+    """Return a job in the background whose builders say their shell's number and wait.
+
+    The one of a.txt is reviewed where `more` has somebody who does that.
+    """
     pause = shell(f"echo $$ > {beacon.path}; read line < {beacon.path.with_name('go')}")
     change = [shell("echo two > a.txt"), submits(changedFiles=["a.txt"])]
-    job = project.job([builder("fix", "a.txt")], {"fix": [pause, *change]}, background=True)
-    return job | fields
+    script = {"fix": [pause, *change], "judge": [approves()], "next": [pause]}
+    return project.job([builder("fix", "a.txt"), *more], script, background=True, **fields)
+
+
+def starts(run: str) -> list[str]:
+    """Return the tasks that got an agent, as often as they did."""
+    log = (Path(run) / "events.jsonl").read_text()
+    events = [json.loads(line) for line in log.splitlines()]
+    return [event["agent"] for event in events if event["type"] == "agent_started"]
 
 
 async def let_go(beacon: Beacon) -> None:
@@ -84,7 +105,8 @@ async def test_host_that_was_killed_is_followed_by_one_that_comes_home(
 ) -> None:
     with trio.fail_after(120):
         async with pi.attached() as bridge:
-            begun = (await bridge.answer("pinata_run", **paused(pi.project, beacon)))["answer"]
+            job = paused(pi.project, beacon, builder("next", "b.txt"), config=ONE_AT_A_TIME)
+            begun = (await bridge.answer("pinata_run", **job))["answer"]
             agent, first = await beacon.pid(), pi.host
             os.kill(first, signal.SIGKILL)
             assert await bridge.receive() is None
@@ -96,11 +118,15 @@ async def test_host_that_was_killed_is_followed_by_one_that_comes_home(
             assert pi.host != first
             (notice,) = welcome["notices"]
             assert notice.startswith(f"run {begun['run']} had lost its owner and goes on here")
-            told = await bridge.acked()
-            assert (told["run"], told["status"]) == (begun["run"], "failed")
-            assert statuses(told["answer"]) == {"fix": "cancelled"}
             assert not is_running(agent)
-            second = pi.host
+            agent, second = await beacon.pid(), pi.host
+            shown = (await bridge.answer("pinata_status"))["answer"]
+            assert statuses(shown) == {"fix": "cancelled", "next": "running"}
+            await bridge.answer("pinata_cancel", run=begun["run"])
+            told = await bridge.acked()
+            assert (told["run"], told["status"]) == (begun["run"], "cancelled")
+            assert statuses(told["answer"]) == {"fix": "cancelled", "next": "cancelled"}
+            assert not is_running(agent)
             await bridge.leave("quit")
         await wait_end(second)
 
@@ -135,7 +161,7 @@ async def test_surviving_run_outlives_its_session_and_its_host_leaves_after_it(
 ) -> None:
     with trio.fail_after(120):
         async with pi.attached() as bridge:
-            job = paused(pi.project, beacon, survive=True)
+            job = paused(pi.project, beacon, reviewer("judge", "fix"), survive=True)
             begun = (await bridge.answer("pinata_run", **job))["answer"]
             await beacon.pid()
             host = pi.host
@@ -146,6 +172,8 @@ async def test_surviving_run_outlives_its_session_and_its_host_leaves_after_it(
         async with pi.attached() as bridge:
             told = await bridge.acked()
             assert (told["run"], told["status"]) == (begun["run"], "succeeded")
+            assert statuses(told["answer"]) == {"fix": "succeeded", "judge": "succeeded"}
+            assert starts(begun["dir"]) == ["fix", "judge"]
             host = pi.host
             await bridge.leave("quit")
         await wait_end(host)
