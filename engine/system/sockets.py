@@ -109,6 +109,23 @@ def temporary_folder(environment: Mapping[str, str]) -> Path:
     return Path(tempfile.gettempdir())
 
 
+def somebody_listens(path: Path) -> bool:
+    """Return whether there is a socket at `path` that a live process listens at; blocks.
+
+    Raises:
+        ExternalError: it cannot be told.
+    """
+    if not path.is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)  # noqa: FBT003 - positional in the library
+        try:
+            _try_connect(sock, path)
+        except NobodyListensError:
+            return False
+    return True
+
+
 def discard_dead(path: Path, temporary: Path) -> None:
     """Remove the socket, and its private folder, that a process left below `temporary`; blocks.
 

@@ -4,29 +4,26 @@ A process that dies in between leaves a run that is whole but for a worktree, wh
 command can do without, or one that is marked and that the next collection goes on with.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from engine.core.errors import CorruptionError, ExternalError, PinataError
+from engine.core.errors import ExternalError, PinataError
 from engine.core.ids import RunId
 from engine.system import files
 from engine.system.sockets import discard_dead, temporary_folder
 from pinata.work.evidence import record_evidence
 from pinata.work.gc_look import Site
 from pinata.work.gc_plan import Item, Plan, What, WorktreeFacts
-from pinata.work.gc_survey import Seen
+from pinata.work.gc_survey import Seen, read_socket
 from pinata.work.history import StoredRun
 from pinata.work.retirement import retire
 from worktrees.lease import remove_worktree
 from worktrees.machine import in_thread, passed
 from worktrees.refs import delete_refs
 from worktrees.registration import delete_tree
-
-_RECORD_LIMIT_BYTES = 64 << 10
 
 
 @dataclass(slots=True)
@@ -135,15 +132,6 @@ async def remove_file(path: Path, environment: Mapping[str, str]) -> None:
 
 
 def _remove_file(path: Path, environment: Mapping[str, str]) -> None:
-    if path.suffix == ".json":
-        _discard_socket(path, temporary_folder(environment))
+    if path.suffix == ".json" and (socket := read_socket(path)) is not None:
+        discard_dead(socket, temporary_folder(environment))
     delete_tree(path)
-
-
-def _discard_socket(record: Path, temporary: Path) -> None:
-    """Remove the socket of a dead process that lies apart from its record."""
-    with suppress(FileNotFoundError, CorruptionError, ValueError):
-        told = json.loads(files.read_regular(record, _RECORD_LIMIT_BYTES))
-        socket = told.get("socket") if isinstance(told, dict) else None
-        if isinstance(socket, str):
-            discard_dead(Path(socket), temporary)

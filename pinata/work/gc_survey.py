@@ -1,14 +1,18 @@
 """Puts together what a settled run has on disk and in refs, by its own records; blocks."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.core.errors import CorruptionError
 from engine.core.events import AttemptStarted
 from engine.core.ids import AttemptId, TaskId, TreeId
 from engine.core.spec import Kind
 from engine.store import RunFolder
+from engine.system import files
+from engine.system.sockets import somebody_listens
 from pinata.work.gc_plan import RunFacts, Standing, WorktreeFacts
 from pinata.work.history import StoredRun
 from pinata.work.kept_refs import named_refs
@@ -22,6 +26,7 @@ from worktrees.refs import evidence_ref, run_prefix
 from worktrees.registration import list_registrations, remaining_of
 from worktrees.untouched import Left
 
+_RECORD_LIMIT_BYTES = 64 << 10
 LINK_FILES = ("link.json", "link.sock")
 
 
@@ -190,8 +195,26 @@ def _waste(material: Material) -> Iterator[Path]:
         yield place
     root = Path(material.stored.record.root)
     yield from list_leftovers(folder.integration, root, material.journal)
-    for name in LINK_FILES:
-        yield from _present(folder.path / name)
+    yield from _dead_link(folder)
+
+
+def _dead_link(folder: RunFolder) -> Iterator[Path]:
+    """Yield how a dead owner was reached; a living one may let a settled run be watched still."""
+    present = [path for name in LINK_FILES for path in _present(folder.path / name)]
+    told = read_socket(folder.path / LINK_FILES[0])
+    sockets = [folder.path / LINK_FILES[1], *([] if told is None else [told])]
+    if present and not any(map(somebody_listens, sockets)):
+        yield from present
+
+
+def read_socket(record: Path) -> Path | None:
+    """Return the socket that a record tells of, None where it tells of none."""
+    try:
+        told = json.loads(files.read_regular(record, _RECORD_LIMIT_BYTES))
+    except (FileNotFoundError, CorruptionError, ValueError):
+        return None
+    socket = told.get("socket") if isinstance(told, dict) else None
+    return Path(socket) if isinstance(socket, str) else None
 
 
 def _present(path: Path) -> Iterator[Path]:

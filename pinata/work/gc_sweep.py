@@ -7,6 +7,7 @@ sessions that never came to be, and what hosts that are dead left behind.
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from worktrees.registration import delete_tree
 _MADE_BEFORE = frozenset({"results", "transcripts", "scratch", "processes.jsonl"})
 _DRAFT_OF_RECORD = re.compile(r"\.run\.json\.[0-9a-f]{12}\.tmp")
 _SESSION = re.compile(r"[0-9a-f]{32}")
+_HOST_FILES = ("host.json", "host.sock")
 _RUN_ENTRY = re.compile(r"([0-9a-f]{16})\.json")
 
 
@@ -48,7 +50,7 @@ async def sweep_creation(
     own = {ref: held for ref, held in refs.items() if ref.startswith(run_prefix(folder.run))}
     facts = await in_thread(look, own, is_ours=False)
     if (reason := why_not_abandoned(facts)) is not None:
-        report.kept.append(Item(item.what, item.name, item.run, reason))
+        report.kept.append(replace(item, reason=reason))
         return
     if not confirm:
         report.removed.append(item)
@@ -59,7 +61,7 @@ async def sweep_creation(
         own = await list_refs(site.repository, run_prefix(folder.run))
         again = await in_thread(look, own, is_ours=True)
         if (reason := why_not_abandoned(again)) is not None:
-            report.kept.append(Item(item.what, item.name, item.run, reason))
+            report.kept.append(replace(item, reason=reason))
             return
         await attempt(report, item, partial(_remove_creation, site, folder, own))
 
@@ -113,7 +115,7 @@ async def sweep_verification(site: Site, report: Report, *, confirm: bool) -> No
     item = Item(What.FILE, str(places.verification))
     holder = await in_thread(read_live_holder, places.verification_lock)
     if holder is not None:
-        report.kept.append(Item(item.what, item.name, None, f"{holder} verifies a commit there"))
+        report.kept.append(replace(item, reason=f"{holder} verifies a commit there"))
     elif confirm:
         await attempt(report, item, partial(clear_bench, site.context, site.repository))
     else:
@@ -183,21 +185,20 @@ def _is_stale(site: Site, entry: Path, report: Report) -> bool:
 
 
 async def _sweep_host(site: Site, folder: Path, report: Report, *, confirm: bool) -> None:
-    host = folder / "host.json"
+    left = [path for path in await in_thread(_entries, folder) if path.name in _HOST_FILES]
     lock = site.places.state / "locks" / f"session.{folder.name}.lock"
-    if not await in_thread(os.path.lexists, host):
+    if not left or await in_thread(read_live_holder, lock) is not None:
         return
-    if await in_thread(read_live_holder, lock) is not None:
-        return
-    item = Item(What.SESSION, str(host))
+    items = [Item(What.SESSION, str(path)) for path in left]
     if not confirm:
-        report.removed.append(item)
+        report.removed += items
         return
     await in_thread(files.make_private_dir, lock.parent)
     try:
         async with locks.claim(lock, what="the session", holder=site.context.holder):
-            await attempt(report, item, partial(remove_file, host, site.context.environment))
+            for item, path in zip(items, left, strict=True):
+                await attempt(report, item, partial(remove_file, path, site.context.environment))
     except HeldElsewhereError:
-        return  # a host came to life, and the file is its own
+        return  # a host came to life, and the files are its own
     except PinataError as error:
-        report.failed.append(Item(item.what, item.name, None, str(error)))
+        report.failed += [replace(item, reason=str(error)) for item in items]

@@ -14,6 +14,7 @@ from engine.system.sockets import (
     connect,
     discard_dead,
     open_listener,
+    somebody_listens,
     temporary_folder,
 )
 
@@ -183,3 +184,16 @@ def test_nothing_goes_that_no_listener_can_have_made(short: Path) -> None:
         assert (short / name / NAME).exists()
     discard_dead(short / "pinata-full" / "note", short)
     assert (short / "pinata-full" / "note").exists()
+
+
+def test_only_a_living_process_listens(short: Path) -> None:
+    path = short / NAME
+    assert not somebody_listens(path)
+    path.write_text("no socket")
+    assert not somebody_listens(path)
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as living:
+        living.bind(str(path))
+        living.listen()
+        assert somebody_listens(path)
+    assert not somebody_listens(path)

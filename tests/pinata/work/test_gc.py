@@ -1,6 +1,8 @@
 """Garbage collection gives up what nobody needs, and nothing that anybody could miss."""
 
 import json
+import socket
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -236,12 +238,14 @@ async def test_leftovers_of_calls_that_are_over_go(project: Project) -> None:
     left = [folder.scratch / "index-1", folder.integration / "slots-4"]
     for each in left:
         each.mkdir(parents=True)
-    folder.path.joinpath("link.json").write_text('{"socket": "/nowhere/at/all"}')
-    answer = await collect(project)
-    assert [item["name"] for item in answer["removed"]] == [
-        *map(str, left),
-        str(folder.path / "link.json"),
-    ]
+    link = folder.path / "link.json"
+    with tempfile.TemporaryDirectory(dir="/tmp") as short, socket.socket(socket.AF_UNIX) as served:
+        link.write_text(json.dumps({"socket": f"{short}/link.sock"}))
+        served.bind(f"{short}/link.sock")
+        served.listen()
+        answer = await collect(project)
+    assert [item["name"] for item in answer["removed"]] == [*map(str, left)]
+    assert [item["name"] for item in (await collect(project))["removed"]] == [str(link)]
     assert has_nothing_to_do(await collect(project))
     assert folder.scratch.is_dir()
 

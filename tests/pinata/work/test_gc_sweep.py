@@ -193,10 +193,10 @@ async def test_host_that_is_dead_leaves_no_address(
     lock = places.state / "locks" / f"session.{session.name}.lock"
     async with claim(lock, what="the session", holder="a host"):
         assert has_nothing_to_do(await collect(project))
-    item = {"what": "session", "name": str(host)}
-    assert (await collect(project, confirm=False))["removable"] == [item]
+    (session / "host.sock").write_text("")
+    items = [{"what": "session", "name": str(session / f"host.{end}")} for end in ("json", "sock")]
+    assert (await collect(project, confirm=False))["removable"] == items
     assert host.exists()
-    assert (await collect(project))["removed"] == [item]
-    assert not host.exists()
-    assert not private.exists()
+    assert (await collect(project))["removed"] == items
+    assert [path for path in (host, session / "host.sock", private) if path.exists()] == []
     assert has_nothing_to_do(await collect(project))
