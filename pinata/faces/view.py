@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Protocol
 
 import trio
 
@@ -19,7 +20,7 @@ from pinata.faces.command import Command, here
 from pinata.faces.display import is_watched
 from pinata.faces.logs import LogPrinter
 from pinata.faces.text import visible
-from pinata.faces.view_lines import show_lines
+from pinata.faces.view_lines import Lines
 from pinata.faces.view_state import Ending
 from pinata.work.link_entry import NoLinkError
 from pinata.work.observer import Silence
@@ -27,19 +28,47 @@ from pinata.work.reach import UnreachableError, reach
 from pinata.work.unknown_task import UnknownTaskError
 from pinata.work.viewed import Source, StoredSource, read_source
 
+_AGAIN_S = 0.2
+
+
+class _Show(Protocol):
+    """One of the ways to show a run."""
+
+    async def show(self, source: Source) -> Ending:
+        """Show what `source` tells until it is over; return why."""
+        ...
+
 
 async def _view(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
     found = await app.find_viewed(context, given.run)
     if found is None:
         raise UsageError("there are no runs yet")
-    async with AsyncExitStack() as stack:
-        source, stored = await _reach(stack, *found)
-        if given.task is not None and given.task not in stored.opened.after:
-            raise UnknownTaskError(given.task, list(stored.opened.after))
-        is_seen = is_watched(given, environment) and sys.stdin is not None and sys.stdin.isatty()
-        show = _show_screen if is_seen else _show_lines
-        return await show(given, environment, source, stored)
+    stored = await trio.to_thread.run_sync(read_source, found[0])
+    if given.task is not None and given.task not in stored.opened.after:
+        raise UnknownTaskError(given.task, list(stored.opened.after))
+    if is_watched(given, environment) and sys.stdin is not None and sys.stdin.isatty():
+        return await _show_screen(given, environment, stored, found[1])
+    return await _show_lines(given, stored.folder, found[1])
+
+
+async def _show_until_over(show: _Show, folder: RunFolder, lock: Path) -> tuple[Ending, str]:
+    """Show a run until it is over; return why, and what is to be said of it, if anything.
+
+    A connection that is lost is made anew while somebody owns the run: who was stopped for some
+    time, or lies on a machine that slept, did not listen and was let go.
+    """
+    was_lost = False
+    while True:
+        async with AsyncExitStack() as stack:
+            source, stored = await _reach(stack, folder, lock)
+            ending = await show.show(source)
+        if source is stored and not stored.has_settled:
+            return Ending.LOST if was_lost else ending, stored.reason
+        if ending is not Ending.LOST:
+            return ending, ""
+        was_lost = True
+        await trio.sleep(_AGAIN_S)
 
 
 async def _reach(
@@ -71,22 +100,17 @@ async def _reach(
     return source or stored, stored
 
 
-async def _show_lines(
-    given: Namespace,
-    environment: Mapping[str, str],  # noqa: ARG001 - one shape for both ways to show a run
-    source: Source,
-    stored: StoredSource,
-) -> int:
-    printer = await trio.to_thread.run_sync(LogPrinter, stored.folder, given, output.write)
+async def _show_lines(given: Namespace, folder: RunFolder, lock: Path) -> int:
+    printer = await trio.to_thread.run_sync(LogPrinter, folder, given, output.write)
     if not given.json:
-        await trio.to_thread.run_sync(output.write, f"run {stored.folder.run}\n")
+        await trio.to_thread.run_sync(output.write, f"run {folder.run}\n")
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        ending, trouble = await show_lines(source, printer, signals)
-    return _end(stored, source, ending, trouble)
+        ending, says = await _show_until_over(Lines(printer, signals), folder, lock)
+    return _end(folder, ending, says)
 
 
 async def _show_screen(
-    given: Namespace, environment: Mapping[str, str], source: Source, stored: StoredSource
+    given: Namespace, environment: Mapping[str, str], stored: StoredSource, lock: Path
 ) -> int:
     # These load rich, which programs that read lines need not wait for.
     from pinata.faces.view_paint import lines_of  # noqa: PLC0415 - see above
@@ -95,29 +119,25 @@ async def _show_screen(
     from pinata.faces.view_terminal import open_terminal  # noqa: PLC0415 - see above
 
     task = None if given.task is None else TaskId(given.task)
-    visit = Visit(source, stored, task, given.keep, environment, SystemClock())
+    visit = Visit(stored, task, given.keep, environment, SystemClock())
     assert sys.stdin is not None
     async with open_terminal(sys.stdin.fileno()) as terminal:
         session = Session(visit, terminal)
-        ending = await session.show()
+        ending, says = await _show_until_over(session, stored.folder, lock)
         scene, size = session.scene, terminal.size
     if scene is not None and ending is not Ending.LEFT:
         lines = lines_of(last_picture(scene, size), size)
         await trio.to_thread.run_sync(output.write, "".join(f"{line}\n" for line in lines))
-    return _end(stored, source, ending, session.trouble)
+    return _end(stored.folder, ending, says)
 
 
-def _end(stored: StoredSource, source: Source, ending: Ending, trouble: str) -> int:
+def _end(folder: RunFolder, ending: Ending, says: str) -> int:
     """Say what a person should know who has seen what was shown, and return the exit code."""
-    run = stored.folder.run
-    if ending is Ending.LOST:
-        output.note(f"pinata: {visible(trouble)}")
-        return 1
-    if source is stored and not stored.has_settled:
-        output.note(f"pinata: {visible(stored.reason)}")
+    if says:
+        output.note(f"pinata: {visible(says)}")
     elif ending is Ending.LEFT:
-        output.note(f"run {run} goes on: pinata view {run}")
-    return 0
+        output.note(f"run {folder.run} goes on: pinata view {folder.run}")
+    return 1 if ending is Ending.LOST else 0
 
 
 COMMANDS: Mapping[str, Command] = {"view": _view}

@@ -30,48 +30,57 @@ class _Bell:
         """Do nothing: it is written later, or not at all."""
 
 
-async def show_lines(
-    source: Source, printer: LogPrinter, signals: AsyncIterator[int]
-) -> tuple[Ending, str]:
-    """Print a run's log until nothing more happens, nobody reads, or a signal arrives.
+class Lines:
+    """Prints a run's log until nothing more happens, nobody reads, or a signal arrives."""
 
-    Args:
-        source: tells of the run.
-        printer: of its log.
-        signals: those that mean that the reader leaves.
+    def __init__(self, printer: LogPrinter, signals: AsyncIterator[int]) -> None:
+        """Begin with nothing printed.
 
-    Returns:
-        Why it is over, and how the run was lost, if it was.
+        Args:
+            printer: of the run's log.
+            signals: those that mean that the reader leaves.
+        """
+        self._printer = printer
+        self._signals = signals
 
-    Raises:
-        CorruptionError: the log is damaged.
-    """
-    bell, ending, trouble = _Bell(), Ending.LEFT, ""
+    async def show(self, source: Source) -> Ending:
+        """Print the log as it grows; return why it is over.
 
-    async def watch() -> None:
-        nonlocal ending, trouble
-        try:
-            await source.watch(bell)
-        except PinataError as error:
-            ending, trouble = Ending.LOST, str(error)
-        else:
-            ending = Ending.ENDED
-        bell.rung.set()
+        Args:
+            source: tells when it grows.
 
-    async def heed(scope: trio.CancelScope) -> None:
-        async for _ in signals:
+        Raises:
+            CorruptionError: the log is damaged.
+        """
+        bell, ending = _Bell(), Ending.LEFT
+
+        async def watch() -> None:
+            nonlocal ending
+            try:
+                await source.watch(bell)
+            except PinataError:
+                ending = Ending.LOST
+            else:
+                ending = Ending.ENDED
+            bell.rung.set()
+
+        async with open_flat_nursery() as nursery:
+            nursery.start_soon(self._heed, nursery.cancel_scope)
+            nursery.start_soon(watch)
+            is_over = False
+            while not is_over:
+                await bell.rung.wait()
+                bell.rung = trio.Event()
+                # Asked before the log is read: then nothing can be added to it any more.
+                is_over = ending is not Ending.LEFT
+                is_read = await trio.to_thread.run_sync(
+                    self._printer.print_new, abandon_on_cancel=True
+                )
+                if not is_read:
+                    ending, is_over = Ending.LEFT, True
+            nursery.cancel_scope.cancel()
+        return ending
+
+    async def _heed(self, scope: trio.CancelScope) -> None:
+        async for _ in self._signals:
             scope.cancel()
-
-    async with open_flat_nursery() as nursery:
-        nursery.start_soon(heed, nursery.cancel_scope)
-        nursery.start_soon(watch)
-        is_over = False
-        while not is_over:
-            await bell.rung.wait()
-            bell.rung = trio.Event()
-            # Asked before the log is read: then nothing can be added to it any more.
-            is_over = ending is not Ending.LEFT
-            is_read = await trio.to_thread.run_sync(printer.print_new, abandon_on_cancel=True)
-            is_over = is_over or not is_read
-        nursery.cancel_scope.cancel()
-    return ending, trouble

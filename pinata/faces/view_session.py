@@ -45,17 +45,15 @@ _ASK_AGAIN_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What a person wants to see, and of which run.
+    """What a person wants to see of a run.
 
     Attributes:
-        source: tells of the run and takes requests.
-        stored: the run as it lay on disk before that.
+        stored: the run as it lies on disk.
         task: whose conversation is shown first; None shows the table.
         keeps: the view stays when nothing more happens, until the person leaves.
         environment: the caller's.
     """
 
-    source: Source
     stored: StoredSource
     task: TaskId | None
     keeps: bool
@@ -64,16 +62,12 @@ class Visit:
 
 
 class Session:
-    """One visit; an observer of the run that is seen.
-
-    Attributes:
-        trouble: how the run was lost, if it was.
-    """
+    """One visit; an observer of the run that is seen."""
 
     def __init__(self, visit: Visit, terminal: Terminal) -> None:
         """Begin with an empty screen."""
         self._visit = visit
-        self._source = visit.source
+        self._source: Source = visit.stored
         self._terminal = terminal
         self._watched = Watched()
         self._writing = Writing()
@@ -83,13 +77,11 @@ class Session:
         self._ending: Ending | None = None
         self._has_left = False
         # Until when clocks run: they stand still in a run in which nothing happens.
-        is_stored = visit.source is visit.stored
-        self._stopped_at_ms = visit.stored.last_at_ms if is_stored else None
-        self._notice = visit.stored.reason if is_stored else ""
+        self._stopped_at_ms: int | None = None
+        self._notice = ""
         self._asked: tuple[AttemptId, int] | None = None
         self._talk: tuple[AttemptId, Talk] | None = None
         self._pressed = trio.Event()
-        self.trouble = ""
 
     def run_opened(self, run: OpenedRun) -> None:
         """Show the run as it stands, the first time or anew."""
@@ -121,8 +113,15 @@ class Session:
         view = self._watched.view.copy()
         return Scene(run, view, now_ms, self._notice, self._talk_of(state.task))
 
-    async def show(self) -> Ending:
-        """Show the run until its person leaves, or nothing more happens; return why it is over."""
+    async def show(self, source: Source) -> Ending:
+        """Show the run until its person leaves, or nothing more happens; return why it is over.
+
+        A run that was lost can be shown once more, from another source.
+
+        Args:
+            source: tells of the run and takes requests.
+        """
+        self._begin(source)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._heed_signals)
             nursery.start_soon(self._watch)
@@ -132,12 +131,18 @@ class Session:
             nursery.cancel_scope.cancel()
         return self._ending or Ending.LEFT
 
+    def _begin(self, source: Source) -> None:
+        self._ending = self._stopped_at_ms = None
+        self._notice = ""
+        if isinstance(source, StoredSource):
+            self._stopped_at_ms, self._notice = source.last_at_ms, source.reason
+        self._turn_to(source)
+
     @property
     def _is_over(self) -> bool:
-        is_busy = self._state is not None and self._state.is_busy
-        return self._has_left or (
-            self._ending is not None and not self._visit.keeps and not is_busy
-        )
+        stays = self._visit.keeps or (self._state is not None and self._state.is_busy)
+        is_lost, has_ended = self._ending is Ending.LOST, self._ending is Ending.ENDED
+        return self._has_left or is_lost or (has_ended and not stays)
 
     def _leave(self) -> None:
         self._has_left = True
@@ -173,30 +178,24 @@ class Session:
     async def _watch(self) -> None:
         """Hear of the run until nothing more can be heard of it from here."""
         stored = self._visit.stored
-        settled = f"run {stored.folder.run} has settled"
         while True:
             try:
                 await self._source.watch(self)
-            except PinataError as error:
-                self.trouble = self._notice = str(error)
-                self._end(Ending.LOST, stored.because(self.trouble))
+            except PinataError:
+                self._ending = Ending.LOST
+                self._wake()
                 return
-            self._end(Ending.ENDED, self._source)
-            if self._source is stored:
-                return
+            self._ending = Ending.ENDED
+            if self._stopped_at_ms is None:
+                self._stopped_at_ms = self._visit.clock.now_ms()
+            self._wake()
             try:
                 await self._source.wait_reopened()
             except PinataError:
-                self._turn_to(stored.because(settled))
+                if not isinstance(self._source, StoredSource):
+                    self._turn_to(stored.because(f"run {stored.folder.run} has settled"))
                 return
             self._ending = self._stopped_at_ms = None
-
-    def _end(self, ending: Ending, source: Source) -> None:
-        """Let clocks stand still, and ask `source` from now on."""
-        self._ending = ending
-        if self._stopped_at_ms is None:
-            self._stopped_at_ms = self._visit.clock.now_ms()
-        self._turn_to(source)
 
     def _turn_to(self, source: Source) -> None:
         # What the one before could not tell may be had from this one.

@@ -13,7 +13,7 @@ from engine.core.ids import RunId
 from engine.store import RunFolder
 from engine.system import files
 from pinata.faces.logs import LogPrinter
-from pinata.faces.view_lines import show_lines
+from pinata.faces.view_lines import Lines
 from pinata.faces.view_state import Ending
 from pinata.work.session import Session
 from pinata.work.unknown_task import UnknownTaskError
@@ -113,18 +113,18 @@ async def lines_of(
     shown: Shown,
     source: ToldSource,
     signals: trio.MemoryReceiveChannel[int],
-) -> tuple[Ending, str]:
+) -> Ending:
     with trio.fail_after(20):
-        return await show_lines(source, LogPrinter(run.folder, AS_LINES, shown), signals)
+        return await Lines(LogPrinter(run.folder, AS_LINES, shown), signals).show(source)
 
 
 @pytest.mark.parametrize(
     ("loss", "ending"),
-    [(None, (Ending.ENDED, "")), (ConflictError("it is gone"), (Ending.LOST, "it is gone"))],
+    [(None, Ending.ENDED), (ConflictError("it is gone"), Ending.LOST)],
     ids=["ended", "lost"],
 )
 async def test_lines_are_printed_when_the_owner_tells_of_news_until_it_is_over(
-    run: PaperRun, loss: PinataError | None, ending: tuple[Ending, str]
+    run: PaperRun, loss: PinataError | None, ending: Ending
 ) -> None:
     shown, source = Shown(), ToldSource(opened())
     _, signals = trio.open_memory_channel[int](0)
@@ -151,7 +151,7 @@ async def test_signal_and_a_reader_who_is_gone_end_the_lines(run: PaperRun) -> N
     sender, signals = trio.open_memory_channel[int](1)
     await sender.send(2)
     source = ToldSource(opened())
-    assert await lines_of(run, Shown(), source, signals) == (Ending.LEFT, "")
+    assert await lines_of(run, Shown(), source, signals) is Ending.LEFT
     shown = Shown()
     shown.is_closed = True
-    assert await lines_of(run, shown, ToldSource(opened()), signals) == (Ending.LEFT, "")
+    assert await lines_of(run, shown, ToldSource(opened()), signals) is Ending.LEFT

@@ -97,12 +97,12 @@ def test_run_whose_owner_is_killed_is_lost_and_then_shown_from_its_log(project: 
                 other.wait_shown("bash sleep 600")
                 run.process.kill()
                 assert view.wait() == 1
-                other.wait_shown("is gone")
+                other.wait_shown("nobody works on")
                 assert other.is_cooked
             assert plain.wait() == 1
             code, _, err = lines.end()
             assert code == 1
-            assert "is gone" in err
+            assert "nobody works on" in err
     stored = project.pinata("view", "--plain")
     assert stored.returncode == 0
     assert "fix: started (builder)" in stored.stdout

@@ -41,6 +41,7 @@ class Seat:
 
     pty: Pty
     session: Session
+    clock: FakeClock
     ending: Ending | None = None
 
     async def press(self, keys: str) -> None:
@@ -69,18 +70,24 @@ async def seat(
     *,
     keeps: bool = False,
     environment: Mapping[str, str] = EMPTY,
-    clock: FakeClock | None = None,
+    again: Source | None = None,
 ) -> AsyncIterator[Seat]:
-    """Sit in front of a view inside the block, which ends once the view is over."""
+    """Sit in front of a view inside the block, which ends once the view is over.
+
+    Where the run is lost it is shown from `again`, if there is such a source.
+    """
     lying = stored(folder)
-    clock = clock or FakeClock(65_000)
-    visit = Visit(source or lying, lying, task, keeps, environment, clock)
+    clock = FakeClock(65_000)
+    visit = Visit(lying, task, keeps, environment, clock)
     with trio.fail_after(20), open_pty(200) as pty:
         async with open_terminal(pty.fd, pty.write) as terminal:
-            taken = Seat(pty, Session(visit, terminal))
+            taken = Seat(pty, Session(visit, terminal), clock)
 
             async def watch() -> None:
-                taken.ending = await taken.session.show()
+                taken.ending = await taken.session.show(source or lying)
+                if again is not None:
+                    assert taken.ending is Ending.LOST
+                    taken.ending = await taken.session.show(again)
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch)
@@ -257,27 +264,34 @@ async def test_kept_view_shows_a_run_that_goes_on(tmp_path: Path) -> None:
     assert person.ending is Ending.LEFT
 
 
-async def test_conversation_of_a_lost_run_is_read_from_its_folder(tmp_path: Path) -> None:
-    source = ToldSource(RUN)
+@pytest.mark.parametrize("keeps", [False, True])
+async def test_run_that_was_lost_goes_on_from_elsewhere_as_it_was_left(
+    tmp_path: Path,
+    keeps: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    source, other = ToldSource(RUN), ToldSource(RUN)
+    async with seat(source, tmp_path, keeps=keeps, again=other) as person:
+        await person.shown("q leave")
+        await person.press("jjsmind the")
+        await person.shown("to look: mind the")
+        source.end(ConflictError("its owner does not answer"))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await person.press(" tests\r")
+        await person.shown("look: the message waits")
+        await person.press("q")
+    assert person.ending is Ending.LEFT
+    assert other.asked == [(LOOK, "mind the tests", False)]
+
+
+async def test_run_that_was_lost_for_good_is_shown_from_its_folder(tmp_path: Path) -> None:
+    source, lying = ToldSource(RUN), stored(tmp_path)
     source.refusal = ConflictError("the link is gone")
-    async with seat(source, tmp_path, FIX) as person:
+    async with seat(source, tmp_path, FIX, again=lying) as person:
         await person.shown("the link is gone")
         source.end(ConflictError("its owner is gone"))
         await person.shown("its agent has not started")
-        await person.press("qq")
-    assert person.ending is Ending.LOST
-
-
-@pytest.mark.parametrize("keeps", [False, True])
-async def test_lost_run_is_said_to_be_lost(tmp_path: Path, keeps: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    source = ToldSource(RUN)
-    async with seat(source, tmp_path, keeps=keeps) as person:
-        await person.shown("running")
-        source.end(ConflictError("its owner is gone"))
-        if keeps:
-            await person.shown("its owner is gone")
-            await person.press("q")
-    assert (person.ending, person.session.trouble) == (Ending.LOST, "its owner is gone")
+        await person.press("q")
+    assert person.ending is Ending.ENDED
 
 
 async def test_stored_run_is_shown_with_clocks_that_stand_still(tmp_path: Path) -> None:
@@ -306,10 +320,9 @@ async def test_screen_is_drawn_anew_when_a_person_asks(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_clocks_go_on_while_a_run_works(tmp_path: Path) -> None:
-    clock = FakeClock(65_000)
-    async with seat(ToldSource(RUN), tmp_path, clock=clock) as person:
+    async with seat(ToldSource(RUN), tmp_path) as person:
         await person.shown("look  1:05")
-        clock.advance(60_000)
+        person.clock.advance(60_000)
         await person.shown("look  2:05")
         await person.press("q")
 
@@ -353,13 +366,14 @@ async def test_run_that_was_not_opened_can_be_left(tmp_path: Path) -> None:
 
 async def test_terminal_that_is_gone_ends_the_view(tmp_path: Path) -> None:
     lying = stored(tmp_path)
-    visit = Visit(ToldSource(RUN), lying, None, keeps=True, environment={}, clock=FakeClock())
+    source = ToldSource(RUN)
+    visit = Visit(lying, None, keeps=True, environment={}, clock=FakeClock())
     master, slave = os.openpty()
     with trio.fail_after(20):
         async with open_terminal(slave, lambda _: False) as terminal:
-            assert await Session(visit, terminal).show() is Ending.LEFT
+            assert await Session(visit, terminal).show(source) is Ending.LEFT
         async with open_terminal(slave, lambda _: True) as terminal, trio.open_nursery() as nursery:
-            nursery.start_soon(Session(visit, terminal).show)
+            nursery.start_soon(Session(visit, terminal).show, source)
             await trio.testing.wait_all_tasks_blocked()
             os.close(master)
     os.close(slave)
