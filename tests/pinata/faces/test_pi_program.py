@@ -12,7 +12,7 @@ import trio
 import trio.lowlevel
 
 from pinata.work.host import LEAVING
-from tests.support.bridges import Pi, pi_in, wait_end
+from tests.support.bridges import Bridge, Pi, pi_in, wait_end
 from tests.support.live import agents_left
 from tests.support.programs import Beacon, is_running, open_beacon
 from tests.support.projects import (
@@ -133,25 +133,20 @@ async def test_host_that_was_killed_is_followed_by_one_that_comes_home(
 
 async def test_two_that_start_at_once_end_up_at_one_host(pi: Pi) -> None:
     with trio.fail_after(120):
-        async with pi.started() as one, pi.started() as other:
-            await one.expect("welcome")
-            await other.expect("welcome")
-            assert pi.hosts_alive() == [pi.host]
-            kinds = []
+        async with pi.started() as one, pi.started() as other, trio.open_nursery() as nursery:
+            displaced = []
 
-            async def last_word(bridge: Any) -> None:
-                frame = await bridge.receive()
-                kinds.append("closed" if frame is None else frame["type"])
+            async def watch(bridge: Bridge) -> None:
+                while (frame := await bridge.receive()) is not None:
+                    if frame["type"] == "displaced":
+                        displaced.append(bridge)
+                        nursery.cancel_scope.cancel()
 
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(last_word, one)
-                nursery.start_soon(last_word, other)
-                # One of the two is served, and the host of the other tells it so.
-                while not kinds:
-                    await trio.lowlevel.checkpoint()
-                nursery.cancel_scope.cancel()
-            assert kinds == ["displaced"]
+            nursery.start_soon(watch, one)
+            nursery.start_soon(watch, other)
+        assert len(displaced) == 1
         host = pi.host
+        assert pi.hosts_alive() == [host]
         os.kill(host, signal.SIGTERM)
         await wait_end(host)
 
