@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from engine.core.errors import CorruptionError, UsageError
 from engine.core.quote import quote_value
 from engine.records.fields import NO_NUL
+from engine.records.json_text import decode_json
 from engine.records.request import Request, decode, explain
 
 VERSION: Final = 1
@@ -61,6 +62,18 @@ def decode_host(data: bytes, where: str) -> HostRecordV1:
     except ValidationError as error:
         fault = explain(error, HostRecordV1.model_json_schema())
         raise CorruptionError(f"{where} is damaged: {fault}; remove it") from error
+
+
+class StartedLine(Request):
+    """What a host says on stdout, once.
+
+    Attributes:
+        serving: the key of its session; None when it cannot serve.
+        error: why it cannot.
+    """
+
+    serving: str | None = None
+    error: str | None = None
 
 
 class HelloFrame(Request):
@@ -124,6 +137,7 @@ class GoodbyeFrame(Request):
 
 
 ClientFrame = CallFrame | CancelFrame | HoldFrame | AckFrame | GoodbyeFrame
+_STARTED: TypeAdapter[StartedLine] = TypeAdapter(StartedLine)
 _HELLO: TypeAdapter[HelloFrame] = TypeAdapter(HelloFrame)
 _CLIENT: Mapping[str, TypeAdapter[Any]] = {
     "call": TypeAdapter(CallFrame),
@@ -154,6 +168,15 @@ def decode_hello(frame: Mapping[str, Any]) -> HelloFrame:
         UsageError: it is none.
     """
     return decode(_HELLO, frame, place="hello")
+
+
+def decode_started(line: bytes) -> StartedLine:
+    """Return what a host said when it served, or could not.
+
+    Raises:
+        UsageError: no host says that.
+    """
+    return decode(_STARTED, decode_json(line, "stdout"))
 
 
 def decode_client_frame(frame: Mapping[str, Any]) -> ClientFrame:

@@ -1,6 +1,5 @@
 """Reaches the host of a session, and starts one where there is none."""
 
-import json
 import logging
 import os
 import sys
@@ -13,8 +12,8 @@ from typing import Any, Final
 import trio
 
 import pinata
-from engine.core.errors import ExternalError, PinataError
-from engine.records.host import HostRecordV1, hello
+from engine.core.errors import ExternalError, PinataError, UsageError
+from engine.records.host import HostRecordV1, decode_started, hello
 from engine.system import locks, sockets
 from engine.system.detached import start_detached
 from engine.system.log_file import open_log_file
@@ -138,9 +137,15 @@ async def _start(
         said = await _spawn(session, environment)
     if said is None:
         raise ExternalError(f"the host of this session ended at once; see {session.log_file}")
-    answer = json.loads(said)
-    if "error" in answer:
-        raise ExternalError(f"the host of this session cannot start: {answer['error']}")
+    try:
+        answer = decode_started(said)
+    except UsageError as error:
+        # Something in its environment writes to stdout before it does.
+        raise ExternalError(
+            f"the host of this session said what no host says; see {session.log_file}"
+        ) from error
+    if answer.error is not None:
+        raise ExternalError(f"the host of this session cannot start: {answer.error}")
 
 
 async def _spawn(session: Session, environment: Mapping[str, str]) -> bytes | None:

@@ -113,6 +113,16 @@ async def test_host_that_cannot_start_says_why(session: Session, program: Path) 
     assert str(error) == "the host of this session cannot start: the disk is full"
 
 
+@pytest.mark.parametrize("says", ["welcome, user", "[]", '{"colour": "red"}'])
+async def test_host_that_says_something_else_is_none(
+    session: Session, program: Path, says: str
+) -> None:
+    write(program, f"echo '{says}'")
+    assert str(await refusal(session)) == (
+        f"the host of this session said what no host says; see {session.log_file}"
+    )
+
+
 async def test_host_that_ends_at_once_leads_to_its_log(session: Session, program: Path) -> None:
     session.log_file.write_bytes(b"x" * (LOG_LIMIT_BYTES + 1))
     write(program, 'echo "Traceback: $* ${PINATA_AGENT-none} $A" >&2; exit 1')
