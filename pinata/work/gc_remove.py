@@ -1,7 +1,8 @@
 """Carries out what was decided about a run: worktrees first, then the mark, then all the rest.
 
-A process that dies in between leaves a run that is whole but for a worktree, which every later
-command can do without, or one that is marked and that the next collection goes on with.
+Before any of it, evidence of what the run came to is written if the run is to be retired. A process
+that dies in between leaves a run that is whole but for a worktree, which every later command can do
+without, or one that is marked and that the next collection goes on with.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -59,13 +60,17 @@ async def carry_out(removal: Removal, report: Report) -> None:
     Worktrees do not depend on each other: one that fails keeps the mark and all the rest back.
     """
     run, plan, before = removal.stored.folder.run, removal.plan, len(report.failed)
+    if plan.retire and removal.seen.facts.at_stake:
+        await _ensure_evidence(removal, report)
+    if len(report.failed) > before:
+        return
     for each in plan.worktrees:
         item = Item(What.WORKTREE, str(each.path), run)
         await attempt(report, item, partial(_remove_worktree, removal, each))
     if len(report.failed) > before:
         return
     if plan.retire:
-        await _retire(removal, report)
+        await _mark(removal, report)
     if len(report.failed) == before and plan.refs:
         await _delete_refs(removal, report)
     if len(report.failed) > before:
@@ -93,22 +98,25 @@ async def _remove_worktree(removal: Removal, worktree: WorktreeFacts) -> None:
         left.path.parent.rmdir()
 
 
-async def _retire(removal: Removal, report: Report) -> None:
-    """Mark the run, once there is evidence of what its objects, which may go then, amount to."""
+async def _ensure_evidence(removal: Removal, report: Report) -> None:
+    """Write down what the run's objects, which may go afterwards, amount to.
+
+    Also where there is some evidence: a process may have died before it wrote the newest.
+    """
     site, stored, run = removal.site, removal.stored, removal.stored.folder.run
-    item = Item(What.RUN, run, run)
-    if removal.seen.facts.at_stake and not removal.has_evidence:
-        written = await record_evidence(site.context, site.repository, stored)
-        if "evidence" not in written:
-            report.failed.append(replace(item, reason=written["notices"][0]))
-            return
-    now_ms = site.context.clock.now_ms()
+    written = await record_evidence(site.context, site.repository, stored)
+    if "evidence" not in written and not removal.has_evidence:
+        report.failed.append(Item(What.RUN, run, run, written["notices"][0]))
+
+
+async def _mark(removal: Removal, report: Report) -> None:
+    folder, now_ms = removal.stored.folder, removal.site.context.clock.now_ms()
     try:
-        await in_thread(retire, stored.folder, now_ms, discarded=removal.discard)
+        await in_thread(retire, folder, now_ms, discarded=removal.discard)
     except ExternalError as error:
-        report.failed.append(replace(item, reason=str(error)))
+        report.failed.append(Item(What.RUN, folder.run, folder.run, str(error)))
     else:
-        report.retired.append(run)
+        report.retired.append(folder.run)
 
 
 async def _delete_refs(removal: Removal, report: Report) -> None:

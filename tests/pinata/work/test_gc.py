@@ -303,6 +303,14 @@ async def test_worktree_that_cannot_be_compared_is_told_and_stays(project: Proje
     assert answer["retired"] == [other]
     assert [(item["what"], item["run"]) for item in answer["failed"]] == [("run", run)]
     assert (worktree / "a.txt").read_text() == "mine\n"
+    (worktree / "a.txt").write_text("two\n")
+    project.repo.git("update-ref", "-d", f"refs/pinata/{run}/evidence")
+    answer = await collect(project)
+    assert answer["retired"] == []
+    (failed,) = answer["failed"]
+    assert failed["reason"].startswith("no evidence was written: ")
+    assert worktree.is_dir()
+    assert refs_of(project, run) == ["base"]
 
 
 async def test_change_stays_until_the_checkout_holds_what_the_run_came_to(
@@ -365,8 +373,12 @@ async def test_worktree_whose_folder_is_gone_is_forgotten_and_lost_evidence_writ
     worktree = worktree_of(project, run)
     worktree.rename(project.folder / "away")
     assert str(worktree) in project.repo.ask("worktree", "list", "--porcelain")
-    project.repo.git("update-ref", "-d", f"refs/pinata/{run}/evidence")
+    evidence = f"refs/pinata/{run}/evidence"
+    newest = project.refs()[evidence]
+    project.repo.git("update-ref", evidence, f"{newest}^")
     assert (await collect(project))["retired"] == [run]
+    told = project.repo.ask("ls-tree", "-r", "--name-only", evidence)
+    assert told == project.repo.ask("ls-tree", "-r", "--name-only", newest)
     assert str(worktree) not in project.repo.ask("worktree", "list", "--porcelain")
     assert refs_of(project, run) == ["evidence"]
     assert has_nothing_to_do(await collect(project))
