@@ -65,8 +65,11 @@ async def test_a_link_is_there_while_its_run_works_and_only_this_user_can_read_i
     assert left(linked) == []
 
 
-async def test_two_runs_have_links_of_their_own(tmp_path: Path) -> None:
-    one, other = Linked.create(tmp_path / "one"), Linked.create(tmp_path / "other")
+async def test_two_runs_have_links_of_their_own(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    # Named shortly, or their sockets would have to lie elsewhere.
+    one, other = (Linked.create(tmp_path_factory.mktemp(name)) for name in ("o", "p"))
     async with open_links() as links, one.served(links):
         async with open_links() as others, other.served(others):
             tokens = {(await each.link()).token for each in (one, other)}
