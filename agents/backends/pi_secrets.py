@@ -1,6 +1,5 @@
 """Keeps Pi's own tools from the files with the user's keys; our own tools do so by themselves."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,5 +39,4 @@ def _expanded(path: str, home: str | None) -> str:
 
 
 def _is_below(secret: Path, folder: Path) -> bool:
-    real, top = os.path.realpath(secret), os.path.realpath(folder)
-    return os.path.exists(real) and os.path.commonpath([real, top]) == top  # noqa: PTH110 - a text
+    return secret.exists() and secret.resolve().is_relative_to(folder.resolve())

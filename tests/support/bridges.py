@@ -79,11 +79,13 @@ class Pi:
     """A person's Pi, as far as pinata sees of it: sessions come and go in a project.
 
     Attributes:
+        env: what its programs see besides what the project gives.
         hosts: the processes of all hosts that were met.
     """
 
     project: Project
     key: str = "01a2-session"
+    env: dict[str, str] = field(default_factory=dict)
     hosts: set[int] = field(default_factory=set)
 
     @property
@@ -105,7 +107,7 @@ class Pi:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=self.project.repo.root,
-            env=self.project.program_env | env,
+            env=self.project.program_env | self.env | env,
         )
         assert process.stdout is not None
         bridge = Bridge(process, FrameReader(process.stdout, 16 << 20))

@@ -1,6 +1,7 @@
 """Agents that are a real Pi, whose model is a server on the loopback interface."""
 
 import json
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ class PiStudio:
     @property
     def env(self) -> dict[str, str]:
         """What the agent's own programs see."""
-        base = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "TMPDIR": "/tmp"}  # noqa: S108
+        base = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "TMPDIR": tempfile.gettempdir()}
         return child_environment(with_pi(base, self.folder / "agent"))
 
     def transcript(self) -> tuple[SaidMessage, ...]:
@@ -104,7 +105,8 @@ class PiStudio:
             begin_session(session, "11111111-1111-4111-8111-111111111111", self.root, FakeClock())
             choice = ModelChoice(PROVIDER, "m1", Thinking.OFF)
             spec = PiAgentSpec(attempt, pi or await self.program(), choice, session)
-            yield PiAgent(spec, PiMeans(self.budget, self.steers, self.notes.append)), server
+            means = PiMeans(self.budget, self.steers, self.notes.append, lambda _: None)
+            yield PiAgent(spec, means), server
 
     @property
     def _rules(self) -> SubmissionRules:
