@@ -16,8 +16,9 @@ import pytest
 import trio
 from hypothesis import given, settings, strategies as st
 
-from tests.support.bridges import Pi, wait_end
+from tests.support.bridges import Pi
 from tests.support.live import agents_left
+from tests.support.programs import wait_end
 from tests.support.schedules import (
     Schedule,
     clock_environment,

@@ -12,9 +12,9 @@ from engine.system.groups import signal_group
 from engine.system.launch import NOTHING, Popen, launch
 
 _LINE_LIMIT_BYTES = 64 << 10
-
-# Kept, so that nobody warns about a program that is still running when its Popen is collected.
-_started: list[Popen] = []
+# Started in the background by a shell that ends at once, the program is nobody's child: whoever
+# ends this process with all that descends from it does not find it.
+_IN_BACKGROUND = ("/bin/sh", "-c", '"$@" &', "sh")
 
 
 async def start_detached(
@@ -23,31 +23,31 @@ async def start_detached(
     """Start a program that outlives this one, and return the first line that it says on stdout.
 
     None when it ended, or closed stdout, without one. Having said it, it turns stdout elsewhere:
-    nobody reads the rest. It leads a session and a group of its own, carries no mark of a run,
-    finds nothing on stdin and inherits no descriptor. Whoever stops waiting for its line ends it.
+    nobody reads the rest. It is no child of this process, has a session and a group of its own,
+    carries no mark of a run, finds nothing on stdin and inherits no descriptor. Whoever stops
+    waiting for its line ends it.
 
     Args:
-        argv: see `launch`, as for the next two.
+        argv: see `launch`, as for the next two; what is wrong with it is told in the log.
         cwd: where it starts.
         env: its whole environment but for marks.
         log: a descriptor for its stderr, which stays the caller's.
 
     Raises:
-        LaunchError: it could not be started; nothing ran.
+        LaunchError: nothing could be started.
     """
-    # The thread is waited for also when cancelled, so no child is born that nobody knows.
-    popen = await trio.to_thread.run_sync(_spawn_detached, argv, cwd, env, log)
-    assert popen.stdout is not None
+    # The thread is waited for also when cancelled, so no program is born that nobody knows.
+    shell = await trio.to_thread.run_sync(_start, argv, cwd, env, log)
+    assert shell.stdout is not None
     said = None
     try:
-        async with trio.lowlevel.FdStream(os.dup(popen.stdout.fileno())) as stream:
+        async with trio.lowlevel.FdStream(os.dup(shell.stdout.fileno())) as stream:
             said = await _first_line(stream)
     finally:
-        popen.stdout.close()
+        shell.stdout.close()
         if said is None:
-            signal_group(popen.pid, signal.SIGKILL)
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(popen.wait)
+            # The group keeps its number for as long as somebody is in it.
+            signal_group(shell.pid, signal.SIGKILL)
     return said
 
 
@@ -61,12 +61,13 @@ async def _first_line(stream: trio.abc.ReceiveStream) -> bytes | None:
     return received.partition(b"\n")[0]
 
 
-def _spawn_detached(argv: tuple[str, ...], cwd: Path, env: Mapping[str, str], log: int) -> Popen:
-    """Start it, and forget those that have ended before this process did; blocks."""
+def _start(argv: tuple[str, ...], cwd: Path, env: Mapping[str, str], log: int) -> Popen:
+    """Return the shell that has started it and has ended; blocks."""
     marks = (strays.MARK_VARIABLE, strays.CALL_VARIABLE)
     plain = {name: value for name, value in env.items() if name not in marks}
     with family.birth() as register:
-        popen = launch(argv, cwd, plain, stdin=NOTHING, stderr=log)
-        register(popen.pid)
-    _started[:] = [popen, *(each for each in _started if each.poll() is None)]
-    return popen
+        shell = launch((*_IN_BACKGROUND, *argv), cwd, plain, stdin=NOTHING, stderr=log)
+        forget = register(shell.pid)
+    shell.wait()
+    forget()
+    return shell

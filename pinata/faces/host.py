@@ -102,6 +102,8 @@ async def _host(given: Namespace, environment: Mapping[str, str]) -> int:
     app.refuse_agents(environment)
     session = Session.of(given.session, environment)
     _keep_log()
+    # Whoever starts it in the background has it ignore this one, and its agents would, too.
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     try:
         app.adopt_orphans()
         tools: Sequence[Answer] = await trio.to_thread.run_sync(app.describe_tools)

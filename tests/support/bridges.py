@@ -147,19 +147,6 @@ class Pi:
         return found
 
 
-async def wait_end(pid: int) -> None:
-    """Return when a process that is no child of ours has ended."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        await trio.lowlevel.checkpoint()
-        return
-    try:
-        await trio.lowlevel.wait_readable(pidfd)
-    finally:
-        os.close(pidfd)
-
-
 @contextmanager
 def pi_in(project: Project) -> Iterator[Pi]:
     """Have a Pi inside the block; no host of its session may be left then."""

@@ -77,6 +77,19 @@ def is_running(pid: int) -> bool:
     return stat is not None and not stat.is_dead
 
 
+async def wait_end(pid: int) -> None:
+    """Return when a process that is no child of ours has ended."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        await trio.lowlevel.checkpoint()
+        return
+    try:
+        await trio.lowlevel.wait_readable(pidfd)
+    finally:
+        os.close(pidfd)
+
+
 def group_members(group: int) -> list[int]:
     """Return the living members of a process group."""
     stats = map(read_stat, all_pids())

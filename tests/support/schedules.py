@@ -18,7 +18,8 @@ from engine.core.events import AttemptStarted, RunSettled
 from engine.logreader import replay
 from engine.records.event import Logged
 from engine.store import RunFolder
-from tests.support.bridges import Bridge, Pi, wait_end
+from tests.support.bridges import Bridge, Pi
+from tests.support.programs import wait_end
 from tests.support.projects import (
     Project,
     approves,

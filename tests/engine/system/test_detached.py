@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from engine.system import detached
 from engine.system.detached import start_detached
 from engine.system.identity import read_stat
 from engine.system.launch import LaunchError
-from tests.support.programs import ENV, Beacon, is_running, python, shell
+from tests.support.programs import ENV, Beacon, is_running, python, shell, wait_end
 
 
 @pytest.fixture
@@ -20,11 +19,10 @@ def log(tmp_path: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def end(pid: int) -> None:
-    """End a detached program, which is a child of this process as long as this lives."""
+async def end(pid: int) -> None:
+    """End a detached program, which nobody here can collect."""
     os.kill(pid, signal.SIGKILL)
-    popen = next(each for each in detached._started if each.pid == pid)
-    popen.wait()
+    await wait_end(pid)
 
 
 async def test_program_goes_on_after_its_first_line_in_a_session_of_its_own(
@@ -45,9 +43,10 @@ async def test_program_goes_on_after_its_first_line_in_a_session_of_its_own(
     assert rest == f"'' {tmp_path} ['0', '1', '2', '3']"
     stat = read_stat(int(pid))
     assert stat is not None
-    assert (stat.session, stat.group) == (int(pid), int(pid))
+    assert stat.parent != os.getpid()
+    assert stat.session == stat.group != os.getsid(0)
     assert is_running(int(pid))
-    end(int(pid))
+    await end(int(pid))
 
 
 async def test_program_carries_no_mark_of_whoever_starts_it(log: int) -> None:
@@ -61,7 +60,7 @@ async def test_program_carries_no_mark_of_whoever_starts_it(log: int) -> None:
     assert said is not None
     pid, *rest = said.decode().split()
     assert rest == ["1", "none", "none"]
-    end(int(pid))
+    await end(int(pid))
 
 
 async def test_program_that_ends_without_a_line_is_collected_and_its_words_are_in_the_log(
@@ -84,7 +83,7 @@ async def test_program_that_will_say_no_line_is_ended(
         shell(f"echo $$ > $1; {script}", str(beacon.path)), cwd=Path("/"), env=ENV, log=log
     )
     assert said is None
-    assert not is_running(await beacon.pid())
+    await wait_end(await beacon.pid())
 
 
 async def test_whoever_stops_waiting_for_the_line_ends_the_program(
@@ -99,19 +98,14 @@ async def test_whoever_stops_waiting_for_the_line_ends_the_program(
         nursery.start_soon(start)
         grandchild = await beacon.pid()
         nursery.cancel_scope.cancel()
-    while is_running(grandchild):
-        await trio.lowlevel.checkpoint()
+    await wait_end(grandchild)
 
 
-async def test_those_that_have_ended_are_forgotten_with_the_next_start(log: int) -> None:
-    for _ in range(2):
-        await start_detached(shell("echo on; exec >&-"), cwd=Path("/"), env=ENV, log=log)
-    for popen in detached._started:
-        popen.wait()
-    await start_detached(shell("exit"), cwd=Path("/"), env=ENV, log=log)
-    assert len(detached._started) == 1
+async def test_program_that_is_not_there_is_told_in_the_log(tmp_path: Path, log: int) -> None:
+    assert await start_detached(("nosuch",), cwd=Path("/"), env=ENV, log=log) is None
+    assert "nosuch: not found" in (tmp_path / "log").read_text()
 
 
-async def test_program_that_is_not_there_is_an_error(log: int) -> None:
-    with pytest.raises(LaunchError, match="cannot start 'nosuch'"):
-        await start_detached(("nosuch",), cwd=Path("/"), env=ENV, log=log)
+async def test_folder_that_is_not_there_is_an_error(tmp_path: Path, log: int) -> None:
+    with pytest.raises(LaunchError, match="its working directory"):
+        await start_detached(("true",), cwd=tmp_path / "gone", env=ENV, log=log)

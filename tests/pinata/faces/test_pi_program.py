@@ -12,9 +12,9 @@ import trio
 import trio.lowlevel
 
 from pinata.work.host import LEAVING
-from tests.support.bridges import Bridge, Pi, pi_in, wait_end
+from tests.support.bridges import Bridge, Pi, pi_in
 from tests.support.live import agents_left
-from tests.support.programs import Beacon, is_running, open_beacon
+from tests.support.programs import Beacon, is_running, open_beacon, wait_end
 from tests.support.projects import (
     Project,
     Task,

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import trio
 
 from engine.core.errors import ConflictError, CorruptionError, ExternalError, PinataError
 from engine.records.host import HostRecordV1, encode_host
-from engine.system import detached
 from engine.system.log_file import LOG_LIMIT_BYTES
 from pinata.work import host_client
 from pinata.work.host_client import attach
@@ -93,13 +91,11 @@ async def test_host_that_does_not_answer_is_named(session: Session, tmp_path: Pa
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Return a script that is started in place of a host."""
     path = tmp_path / "host"
     monkeypatch.setattr(sys, "executable", str(path))
-    yield path
-    for popen in detached._started:
-        popen.wait()
+    return path
 
 
 def write(program: Path, script: str) -> None:
