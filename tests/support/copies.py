@@ -15,7 +15,9 @@ class Copy:
     """A copy of a folder, of which only what was changed meanwhile is copied again.
 
     Attributes:
-        kept: what it is a copy of; it must stay as it is.
+        kept: what it is a copy of; it must stay as it is. Where an index of Git in it was written
+            for files that are gone by now, a copied file may get the number of one of them, and
+            Git may take it for that one.
         place: where it lies; its parent exists.
     """
 

@@ -5,7 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from engine.core.errors import ConflictError, ExternalError
 from engine.system import faults
 from tests.support.apply_child import RENEWED, Forker, do, open_forker
 from tests.support.checkouts import Setting, set_up, write
-from tests.support.copies import Copy
 from tests.support.movers import forget_renameat2
 from tests.support.repos import RepoBuilder
 from worktrees.apply import load_journal, settle
@@ -50,7 +49,6 @@ class Site:
     old: Setting
     new: Setting
     kept: Path
-    _copies: dict[str, Copy] = field(default_factory=dict)
 
     def keep(self, work: str) -> None:
         shutil.copytree(self.old.repo.root, self.kept / work, symlinks=True)
@@ -58,7 +56,8 @@ class Site:
     @contextmanager
     def at(self, work: str) -> Iterator[None]:
         """Put in place what `work` begins with."""
-        self._copies.setdefault(work, Copy(self.kept / work, self.old.repo.root)).put_back()
+        shutil.rmtree(self.old.repo.root)
+        shutil.copytree(self.kept / work, self.old.repo.root, symlinks=True)
         yield
 
     def journal(self) -> Journal:
