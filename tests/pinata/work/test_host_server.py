@@ -126,7 +126,10 @@ async def test_client_that_knows_the_token_hears_why_it_is_not_served(
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (encode_frame({"type": "fly"}), "a frame must be one of call, cancel, hold, ack, goodbye"),
+        (
+            encode_frame({"type": "fly"}),
+            "a frame must be one of call, cancel, hold, command, ack, goodbye",
+        ),
         (
             encode_frame({"type": "cancel"}),
             "cancel: id is missing; it must be a number, or text of 1 to 200 characters",
@@ -258,6 +261,50 @@ async def test_runs_that_a_homecoming_begins_after_the_goodbye_are_cancelled_too
         go.set()
         await host.server.wait_left()
         assert host.runs.mortal == 0
+
+
+async def test_session_that_comes_back_before_a_homecoming_is_over_keeps_its_runs() -> None:
+    go = trio.Event()
+
+    async def come_home() -> Sequence[str]:
+        await go.wait()
+        host.runs.mortal = 1
+        return ()
+
+    async with played_host(come_home=come_home) as host:
+        first, second = host.connect(), host.connect()
+        await first.send(**HELLO)
+        await wait_all_tasks_blocked()
+        await second.send(**HELLO)
+        # The first one was displaced before it was welcomed.
+        assert (await first.expect("displaced"))["reason"].startswith("another client")
+        go.set()
+        await second.expect("welcome")
+        await second.send(type="goodbye", reason="reload")
+        assert await second.receive() is None
+        await host.attach()
+        assert host.runs.reasons == []
+        assert not await host.has_left()
+
+
+async def test_session_that_quits_and_is_back_during_a_homecoming_keeps_what_it_begins(
+    autojump_clock: MockClock,
+) -> None:
+    go = trio.Event()
+
+    async def come_home() -> Sequence[str]:
+        await go.wait()
+        host.runs.mortal = 1
+        return ()
+
+    async with played_host(come_home=come_home) as host:
+        await quit_with(await host.attach(), "quit")
+        await host.attach()
+        go.set()
+        await trio.sleep(1000)
+        # What was under way was cancelled at once; nothing is after the session is back.
+        assert host.runs.reasons == ["the session has ended"]
+        assert host.runs.mortal == 1
 
 
 async def test_stopping_tells_the_client_and_ends_its_calls() -> None:
