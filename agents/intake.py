@@ -21,6 +21,7 @@ class Intake:
         accepted: the result that was handed in and accepted; the first one ends the work.
         held_back: a result was not accepted only because there are messages to read first.
         refused: the first fault of the last result that was refused; empty before any was.
+        is_behind: messages are on their way to the agent that it has not seen yet.
     """
 
     rules: SubmissionRules
@@ -29,6 +30,7 @@ class Intake:
     accepted: Submission | None = None
     held_back: bool = False
     refused: str = ""
+    is_behind: bool = False
 
     def judge(self, arguments: object) -> ToolAnswer:
         """Return what the agent is told about the result that it hands in."""
@@ -37,7 +39,8 @@ class Intake:
             self.refused = judged[0]
             faults = "".join(f"\n- {fault}" for fault in judged)
             return ToolAnswer(f"not accepted; mend this and call it again:{faults}", is_error=True)
-        if self.steers.unread and self.budget.has_turn and self.budget.has_call:
+        is_behind = self.is_behind or bool(self.steers.unread)
+        if is_behind and self.budget.has_turn and self.budget.has_call:
             self.held_back = True
             return ToolAnswer(_NOT_YET, is_error=True)
         self.accepted = judged

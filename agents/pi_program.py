@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import trio
@@ -18,6 +19,10 @@ from engine.system.process import ProcessSpec, run
 PACKAGE: Final = "@earendil-works/pi-coding-agent"
 COORDINATOR: Final = Path(__file__).resolve().parent / "pi" / "coordinator"
 CHILD: Final = Path(__file__).resolve().parent / "pi" / "child"
+# Programs that tools of Pi's are made of, by the names under which it looks for them.
+_HELPERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"grep": ("rg",), "find": ("fd", "fdfind")}
+)
 _SUPPORTED = "1."
 _OLDEST_NODE = (22, 19)
 _JSON_LIMIT_BYTES = 1 << 20
@@ -112,6 +117,23 @@ async def _node_version(node: Path, environment: Mapping[str, str], cwd: Path) -
             f"{node} is Node {said}, and Pi needs {oldest} or newer: install Node 24"
         )
     return said.removeprefix("v")
+
+
+def missing_helpers(environment: Mapping[str, str], agent_dir: Path | None) -> Mapping[str, str]:
+    """Return the program that each of Pi's tools lacks, for those that lack one; blocks.
+
+    Args:
+        environment: that Pi is started with.
+        agent_dir: where Pi keeps what it fetched for itself.
+    """
+    search = environment.get("PATH", "")
+    own = None if agent_dir is None else agent_dir / "bin"
+    return {
+        tool: names[0]
+        for tool, names in _HELPERS.items()
+        if not any(shutil.which(name, path=search) for name in names)
+        and not (own is not None and (own / names[0]).exists())
+    }
 
 
 def has_coordinator(agent_dir: Path) -> bool:

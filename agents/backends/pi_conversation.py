@@ -1,13 +1,18 @@
-"""One conversation of an agent that is a Pi, followed record by record until it has ended."""
+"""One conversation of an agent that is a Pi, followed record by record until it has ended.
+
+The child is not trusted: how it ends, what it used and what it handed in is decided here, by what
+was heard and asked. An accepted result counts whatever the child does afterwards.
+"""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
 
 import trio
 
 from agents.backends.attempt import AttemptSpec
+from agents.backends.pi_questions import Questions
 from agents.backends.pi_records import (
     Answered,
     Asked,
@@ -17,19 +22,19 @@ from agents.backends.pi_records import (
     DialogOpened,
     ExtensionFailed,
     Heard,
+    PiProtocolError,
+    Queued,
     Replied,
     Retrying,
     Said,
     Settled,
     TurnBegan,
 )
-from agents.backends.pi_secrets import secret_refusal
 from agents.backends.pi_stream import PiStream
 from agents.budget import Budget, BudgetKind, Spent
 from agents.guard import Guard
 from agents.intake import Intake
 from agents.loop import (
-    REMINDER,
     AgentLost,
     AgentOutcome,
     BudgetExceeded,
@@ -37,7 +42,8 @@ from agents.loop import (
     ProviderFailed,
     Submitted,
 )
-from agents.models.port import ToolCall, Trouble
+from agents.models.port import ToolCall, Trouble, Usage
+from agents.models.price import Pricer
 from agents.steering import Steers
 from agents.tidy import summarize_call
 from engine.core.events import (
@@ -65,53 +71,74 @@ _HELLO, _BRIEF = "hello", "brief"
 
 @dataclass(frozen=True, slots=True)
 class PiMeans:
-    """What an attempt's conversations are led with; see `agents.loop.AgentMeans`."""
+    """What an attempt's conversations are led with; see `agents.loop.AgentMeans`.
+
+    Attributes:
+        price: what answers cost of which the child says that they cost nothing: it knows no
+            unknown price.
+    """
 
     budget: Budget
     steers: Steers
     note: Callable[[Trace], None]
+    price: Pricer
 
 
 class PiConversation:
     """A conversation and its state; owned by the one task that leads it."""
 
     def __init__(
-        self, attempt: AttemptSpec, guard: Guard, means: PiMeans, stream: PiStream
+        self, attempt: AttemptSpec, guard: Guard, *, model: str, means: PiMeans, stream: PiStream
     ) -> None:
         """Begin with a child that was just started.
 
         Args:
             attempt: the agent's.
             guard: what its calls must pass.
+            model: provider and id, with a slash between them, of the model that it must use.
             means: what it is led with.
             stream: to the child.
         """
         self._attempt = attempt
-        self._guard = guard
+        self._model = model
         self._means = means
         self._stream = stream
         self._intake = Intake(attempt.rules, means.budget, means.steers)
-        self._reminded = False
+        self._questions = Questions(
+            attempt, guard, intake=self._intake, budget=means.budget, steers=means.steers
+        )
         self._fault: str | None = None
         self._outcome: AgentOutcome | None = None
-        self._ready, self._has_result = trio.Event(), trio.Event()
+        self._ready, self._briefed = trio.Event(), trio.Event()
+        self._has_result = trio.Event()
+        self._retries = self._has_settled = False
+        self._sent = 0
+        self._queued = 0
+        self._unanswered: set[str] = set()
 
     async def lead(self, brief: str) -> AgentOutcome | None:
         """Return how the conversation ended; None when the child ended without a word.
 
         Raises:
-            PiProtocolError: the child says what no Pi says.
+            PiProtocolError: the child says what no Pi says, or takes in nothing.
             ExternalError: the delivery of a message cannot be recorded.
         """
-        async with open_flat_nursery() as nursery:
-            nursery.start_soon(self._watch_start, nursery.cancel_scope)
-            nursery.start_soon(self._watch_end, nursery.cancel_scope)
-            nursery.start_soon(self._pass_on_messages)
-            await self._stream.send({"id": _HELLO, "type": "get_state"})
-            while self._outcome is None and (heard := await self._stream.receive()) is not None:
-                await self._take(heard, brief)
-            nursery.cancel_scope.cancel()
-        return self._outcome or self._accepted()
+        try:
+            async with open_flat_nursery() as nursery:
+                nursery.start_soon(self._watch_start, nursery.cancel_scope)
+                nursery.start_soon(self._watch_end, nursery.cancel_scope)
+                nursery.start_soon(self._pass_on_messages)
+                await self._follow(brief)
+                nursery.cancel_scope.cancel()
+        except PiProtocolError:
+            if self._intake.accepted is None:
+                raise
+        return self._accepted() or self._outcome
+
+    async def _follow(self, brief: str) -> None:
+        await self._stream.send({"id": _HELLO, "type": "get_state"})
+        while self._outcome is None and (heard := await self._stream.receive()) is not None:
+            await self._take(heard, brief)
 
     async def _watch_start(self, scope: trio.CancelScope) -> None:
         with trio.move_on_after(READY_S):
@@ -127,24 +154,34 @@ class PiConversation:
 
     async def _pass_on_messages(self) -> None:
         """Send each message for the agent as soon as it comes: Pi puts it in after this turn."""
+        await self._briefed.wait()
         while True:
             await self._means.steers.wait_posted()
             for steer in await self._means.steers.take(follow_ups=False):
-                await self._prompt(steer.text, streamingBehavior="steer")
+                self._sent += 1
+                name = f"message-{self._sent}"
+                self._unanswered.add(name)
+                self._compare()
+                await self._prompt(steer.text, id=name, streamingBehavior="steer")
 
     async def _prompt(self, text: str, **options: str) -> None:
         await self._stream.send({"type": "prompt", "message": text, **options})
 
     async def _take(self, heard: Heard, brief: str) -> None:
         match heard:
-            case Replied(id=id_, fault=fault):
-                await self._reply(id_, fault, brief)
+            case Replied():
+                await self._reply(heard, brief)
             case TurnBegan() | Said() | Answered() | Retrying() | Compacted():
                 self._follow_model(heard)
             case CallBegan() | CallEnded():
                 self._follow_call(heard)
+            case Queued(count=count):
+                self._queued = count
+                self._compare()
             case Asked(id=id_, question=question):
-                await self._answer(id_, await self._reply_to(question))
+                await self._answer(id_, json.dumps(await self._questions.answer(question)))
+                if self._intake.accepted is not None:
+                    self._has_result.set()
             case DialogOpened(id=id_):
                 # Nobody sits before it; some extension of the user's has opened it.
                 reply = {"type": "extension_ui_response", "id": id_, "cancelled": True}
@@ -156,35 +193,75 @@ class PiConversation:
             case _:
                 assert_never(heard)
 
-    async def _reply(self, id_: str, fault: str | None, brief: str) -> None:
-        if id_ == _HELLO:
+    async def _reply(self, reply: Replied, brief: str) -> None:
+        said = one_line(reply.fault or "", _MOST_SAID)
+        if reply.id == _HELLO and not self._ready.is_set():
             self._ready.set()
-            await self._prompt(brief, id=_BRIEF)
-        elif fault is not None and id_ == _BRIEF:
-            self._end(AgentLost(f"Pi took no brief: {one_line(fault, _MOST_SAID)}", self._spent))
+            if reply.fault is not None:
+                self._end(AgentLost(f"Pi is not ready: {said}", self._spent))
+            elif reply.model != self._model:
+                found = one_line(reply.model, _MOST_SAID) or "none"
+                told = f"Pi should use the model {self._model}, and has taken {found}"
+                self._end(AgentLost(told, self._spent))
+            else:
+                await self._prompt(brief, id=_BRIEF)
+        elif reply.id == _BRIEF and reply.fault is not None:
+            self._end(AgentLost(f"Pi took no brief: {said}", self._spent))
+        elif reply.id == _BRIEF:
+            self._briefed.set()
+        elif reply.id in self._unanswered:
+            self._take_receipt(reply)
+
+    def _take_receipt(self, reply: Replied) -> None:
+        """Note that the child has a message, or does not want it."""
+        self._unanswered.discard(reply.id)
+        self._compare()
+        has_settled, self._has_settled = self._has_settled, False
+        if has_settled and reply.fault is not None:
+            self._settle()
+
+    def _compare(self) -> None:
+        """Note whether there are messages that the child's model has not seen."""
+        self._intake.is_behind = bool(self._unanswered or self._queued)
 
     def _follow_model(self, heard: TurnBegan | Said | Answered | Retrying | Compacted) -> None:
         attempt, note, budget = self._attempt.attempt, self._means.note, self._means.budget
         match heard:
             case TurnBegan():
-                self._check(budget.begin_turn())
-                note(TurnStarted(attempt, budget.spent.turns))
+                self._begin_turn()
             case Said(text=text, is_thought=is_thought):
                 note(ThinkingDelta(attempt, text) if is_thought else TextDelta(attempt, text))
             case Answered(stop_reason=reason, usage=usage, fault=fault):
                 self._fault = fault
-                budget.spend(usage)
+                budget.spend(self._priced(usage))
                 note(MessageEnded(attempt, reason.value))
                 self._report_usage()
                 self._check(budget.tripped())
             case Retrying(delay_s=delay_s):
+                self._retries = True
                 note(ModelThrottled(attempt, delay_s))
             case Compacted(tokens_before=tokens, usage=usage):
-                budget.spend(usage)
+                budget.spend(self._priced(usage))
                 note(ContextCompacted(attempt, tokens))
                 self._report_usage()
             case _:
                 assert_never(heard)
+
+    def _begin_turn(self) -> None:
+        accepted = self._accepted()
+        if accepted is not None:
+            self._end(accepted)  # it called something beside, and would go on for nothing
+            return
+        if self._retries:
+            self._retries = False  # the same turn once more
+            return
+        self._check(self._means.budget.begin_turn())
+        self._means.note(TurnStarted(self._attempt.attempt, self._spent.turns))
+
+    def _priced(self, usage: Usage) -> Usage:
+        if usage.cost_usd or not (usage.input_tokens or usage.output_tokens):
+            return usage
+        return replace(usage, cost_usd=self._means.price(usage))
 
     def _follow_call(self, heard: CallBegan | CallEnded) -> None:
         attempt, note = self._attempt.attempt, self._means.note
@@ -201,53 +278,8 @@ class PiConversation:
             case _:
                 assert_never(heard)
 
-    async def _answer(self, id_: str, reply: Mapping[str, str]) -> None:
-        value = json.dumps(reply)
+    async def _answer(self, id_: str, value: str) -> None:
         await self._stream.send({"type": "extension_ui_response", "id": id_, "value": value})
-
-    async def _reply_to(self, question: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return what our extension in the child is told; `refusal` forbids what it asks about."""
-        arguments = question.get("arguments")
-        match question.get("ask"):
-            case "call":
-                return await self._judge_call(str(question.get("tool")), arguments)
-            case "submit":
-                if self._intake.accepted is not None:
-                    return {"refusal": "your result was accepted, and with it your work is done"}
-                answer = self._intake.judge(arguments)
-                if not answer.is_error:
-                    self._has_result.set()
-                return {"refusal" if answer.is_error else "text": answer.text}
-            case "settle":
-                return await self._more(str(question.get("outcome")))
-            case other:
-                return {"refusal": f"nobody knows how to answer {other!r}"}
-
-    async def _judge_call(self, tool: str, arguments: object) -> Mapping[str, str]:
-        if self._intake.accepted is not None:
-            return {"refusal": "not carried out: your result was accepted"}
-        refusal = await trio.to_thread.run_sync(self._refusal, tool, arguments)
-        return {} if refusal is None else {"refusal": refusal}
-
-    def _refusal(self, tool: str, arguments: object) -> str | None:
-        refusal = self._guard.check(tool, arguments)
-        if refusal is not None:
-            return refusal.message
-        return secret_refusal(tool, arguments, self._attempt.context)
-
-    async def _more(self, outcome: str) -> Mapping[str, str]:
-        """Return a reason to go on for a child that would stop now, if there is one left."""
-        if self._intake.accepted is not None or outcome != "completed":
-            return {}
-        if not self._means.budget.has_turn:
-            return {}
-        due = await self._means.steers.take(follow_ups=True)
-        if due:
-            return {"more": "\n\n".join(steer.text for steer in due)}
-        if self._reminded:
-            return {}
-        self._reminded = True
-        return {"more": REMINDER}
 
     def _check(self, tripped: BudgetKind | None) -> None:
         if tripped is not None:
@@ -258,6 +290,10 @@ class PiConversation:
         accepted = self._accepted()
         if accepted is not None:
             self._end(accepted)
+        elif not self._briefed.is_set():
+            return  # it has not begun
+        elif self._unanswered:
+            self._has_settled = True  # unless a message that is on its way gets it going again
         elif self._fault is not None:
             self._end(ProviderFailed(Trouble.OTHER, self._fault, self._spent))
         else:

@@ -54,12 +54,14 @@ class PiAgentSpec:
         pi: the program.
         choice: its model.
         session: the file of its conversation, which holds a header at least.
+        missing: tools that this Pi cannot offer; its agent has them neither.
     """
 
     attempt: AttemptSpec
     pi: PiProgram
     choice: ModelChoice
     session: Path
+    missing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class PiAgent:
         Raises:
             ExternalError: the delivery of a message cannot be recorded.
         """
-        names = self.spec.attempt.names(tools)
+        listed = self.spec.attempt.names(tools)
+        names = tuple(name for name in listed if name not in self.spec.missing)
         try:
             async with open_duplex(self._program(names), grace_s=_GRACE_S) as duplex:
                 return await self._talk(duplex, names, brief)
@@ -91,7 +94,11 @@ class PiAgent:
     async def _talk(self, duplex: Duplex, names: tuple[str, ...], brief: str) -> AgentOutcome:
         stream = PiStream(duplex.stream)
         guard = self.spec.attempt.guard(names)
-        conversation = PiConversation(self.spec.attempt, guard, self.means, stream)
+        choice = self.spec.choice
+        model = f"{choice.provider}/{choice.id}"
+        conversation = PiConversation(
+            self.spec.attempt, guard, model=model, means=self.means, stream=stream
+        )
         try:
             outcome = await conversation.lead(brief)
         except PiProtocolError as error:

@@ -5,15 +5,18 @@ that nobody expects. Source: Pi's RPC protocol as version 1.6 speaks it.
 """
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from agents.models.characters import whole_characters
 from agents.models.port import StopReason, Usage
 
 ASKING: Final = "pinata:ask"
 _MOST_SAID = 500
+_NAME_CHARS = 200
+# No count of tokens, no delay and no price is larger; what claims to be counts as none.
+_LARGEST = 1e12
 
 
 class PiProtocolError(Exception):
@@ -25,12 +28,15 @@ class Replied:
     """A command was answered.
 
     Attributes:
-        id: the number that the command was sent with.
+        id: the name that the command was sent with.
         fault: why it was not carried out; None when it was.
+        model: provider and id of the child's model, with a slash between them; empty where the
+            answer does not tell.
     """
 
     id: str
     fault: str | None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,13 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
+class Queued:
+    """So many messages wait in the child for the end of its turn."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """Our extension in the child waits for an answer to `question`."""
 
@@ -126,6 +139,7 @@ Heard: TypeAlias = (
     | CallEnded
     | Retrying
     | Compacted
+    | Queued
     | Asked
     | DialogOpened
     | Settled
@@ -146,7 +160,9 @@ def decode_record(line: bytes) -> Heard | None:
         raise PiProtocolError(f"it sent a line that is not JSON: {_shown(line)}") from error
     if not isinstance(record, dict):
         raise PiProtocolError(f"it sent a line that is no object: {_shown(line)}")
-    return _Record(record).heard()
+    found = _Record(record)
+    read = _READERS.get(found.some_text("type"))
+    return None if read is None else read(found)
 
 
 def _shown(line: bytes) -> str:
@@ -163,18 +179,21 @@ class _Record:
         found = self.fields.get(name)
         if not isinstance(found, str):
             raise PiProtocolError(f"it sent a record whose {name} is no text")
-        return found
+        return whole_characters(found)
 
     def some_text(self, name: str) -> str:
-        found = self.fields.get(name)
-        return found if isinstance(found, str) else ""
+        return self.text(name) if isinstance(self.fields.get(name), str) else ""
 
     def number(self, name: str) -> float:
         """Return a number that is not negative; whatever else is there counts as none."""
         found = self.fields.get(name)
         if isinstance(found, bool) or not isinstance(found, int | float):
             return 0
-        return found if 0 <= found < math.inf else 0
+        return float(found) if 0 <= found <= _LARGEST else 0
+
+    def length(self, name: str) -> int:
+        found = self.fields.get(name)
+        return len(found) if isinstance(found, list) else 0
 
     def inner(self, name: str) -> "_Record":
         found = self.fields.get(name)
@@ -183,37 +202,15 @@ class _Record:
     def is_set(self, name: str) -> bool:
         return self.fields.get(name) is True
 
-    def heard(self) -> Heard | None:
-        """Return what the record says."""
-        match self.some_text("type"):
-            case "response":
-                return self._reply()
-            case "turn_start":
-                return TurnBegan()
-            case "message_update":
-                return self._piece()
-            case "message_end":
-                return self._message()
-            case "tool_execution_start" | "tool_execution_end":
-                return self._call()
-            case "auto_retry_start":
-                return Retrying(self.number("delayMs") / 1000, self.some_text("errorMessage"))
-            case "compaction_end":
-                return self._compaction()
-            case "extension_ui_request" | "extension_error":
-                return self._extension()
-            case "agent_settled":
-                return Settled()
-            case _:
-                return None
-
-    def _reply(self) -> Replied | None:
+    def reply(self) -> Replied:
         # A line that Pi could not read is answered without a number.
         if self.is_set("success"):
-            return Replied(self.some_text("id"), None)
+            model = self.inner("data").inner("model")
+            name = f"{model.some_text('provider')}/{model.some_text('id')}" if model.fields else ""
+            return Replied(self.some_text("id"), None, name)
         return Replied(self.some_text("id"), self.some_text("error") or "it gave no reason")
 
-    def _piece(self) -> Said | None:
+    def piece(self) -> Said | None:
         event = self.inner("assistantMessageEvent")
         match event.some_text("type"):
             case "text_delta":
@@ -223,7 +220,7 @@ class _Record:
             case _:
                 return None
 
-    def _message(self) -> Answered | None:
+    def message(self) -> Answered | None:
         message = self.inner("message")
         if message.some_text("role") != "assistant":
             return None
@@ -235,19 +232,19 @@ class _Record:
         known = {each.value: each for each in StopReason}
         return Answered(known.get(reason, StopReason.STOP), message.usage())
 
-    def _call(self) -> CallBegan | CallEnded:
-        call, tool = self.text("toolCallId"), self.text("toolName")
+    def call(self) -> CallBegan | CallEnded:
+        call, tool = self.text("toolCallId")[:_NAME_CHARS], self.text("toolName")[:_NAME_CHARS]
         if self.some_text("type") == "tool_execution_start":
             return CallBegan(call, tool, self.inner("args").fields)
         return CallEnded(call, tool, self.is_set("isError"))
 
-    def _compaction(self) -> Compacted | None:
+    def compaction(self) -> Compacted | None:
         result = self.inner("result")
         if not result.fields:
             return None
         return Compacted(int(result.number("tokensBefore")), result.usage())
 
-    def _extension(self) -> Asked | DialogOpened | ExtensionFailed | None:
+    def extension(self) -> Asked | DialogOpened | ExtensionFailed | None:
         if self.some_text("type") == "extension_error":
             where, fault = self.some_text("extensionPath"), self.some_text("error")
             return ExtensionFailed(f"{where}: {fault}")
@@ -267,6 +264,31 @@ class _Record:
             cache_read_tokens=int(cached),
             cache_write_tokens=int(written),
         )
+
+
+def _retry(record: _Record) -> Retrying:
+    return Retrying(record.number("delayMs") / 1000, record.some_text("errorMessage"))
+
+
+def _queue(record: _Record) -> Queued:
+    return Queued(record.length("steering") + record.length("followUp"))
+
+
+# By its type, what a record says; all others say nothing.
+_READERS: Mapping[str, Callable[[_Record], Heard | None]] = {
+    "response": _Record.reply,
+    "turn_start": lambda _: TurnBegan(),
+    "message_update": _Record.piece,
+    "message_end": _Record.message,
+    "tool_execution_start": _Record.call,
+    "tool_execution_end": _Record.call,
+    "auto_retry_start": _retry,
+    "compaction_end": _Record.compaction,
+    "queue_update": _queue,
+    "extension_ui_request": _Record.extension,
+    "extension_error": _Record.extension,
+    "agent_settled": lambda _: Settled(),
+}
 
 
 def _question(text: str) -> Mapping[str, Any]:

@@ -11,6 +11,8 @@ from agents.backends.pi_records import Heard, PiProtocolError, decode_record
 
 # The last record of a conversation repeats all of it.
 MAX_LINE_BYTES: Final = 64 << 20
+# A Pi at work takes in what it is sent at once; only one that is lost leaves it lying.
+PATIENCE_S: Final = 30.0
 _PIECE_BYTES = 1 << 16
 
 
@@ -30,13 +32,20 @@ class PiStream:
         self._size = 0
 
     async def send(self, command: Mapping[str, Any]) -> None:
-        """Send a command; a child that has ended hears nothing, which its end tells."""
+        """Send a command; a child that has ended hears nothing, which its end tells.
+
+        Raises:
+            PiProtocolError: the child takes it in no more.
+        """
         line = json.dumps(command).encode() + b"\n"
-        async with self._turn:
-            try:
-                await self._stream.send_all(line)
-            except trio.BrokenResourceError:
-                await trio.lowlevel.checkpoint()
+        with trio.move_on_after(PATIENCE_S) as scope:
+            async with self._turn:
+                try:
+                    await self._stream.send_all(line)
+                except trio.BrokenResourceError:
+                    await trio.lowlevel.checkpoint()
+        if scope.cancelled_caught:
+            raise PiProtocolError(f"it took in nothing for {PATIENCE_S:g} s")
 
     async def receive(self) -> Heard | None:
         """Return the next thing that matters of what the child says; None when it has ended.

@@ -13,6 +13,7 @@ import trio
 from agents.models.catalog import Catalog, ModelInfo, read_catalog
 from agents.models.endpoint import Api, Endpoint
 from agents.models.keys import find_headers, find_key
+from agents.models.logins import login_fault
 from agents.models.port import Model, Usage
 from agents.models.price import Pricer
 from agents.models.price_list import look_up
@@ -37,6 +38,19 @@ class Route:
     def open(self, thinking: Thinking) -> Model:
         """Return the model, asked to think that much, for as long as its routes are open."""
         return self._open(thinking)
+
+
+@dataclass(frozen=True, slots=True)
+class PiRoute:
+    """A model that a Pi can ask by itself.
+
+    Attributes:
+        price: what answers cost of which Pi does not know it; None where nobody knows.
+        has_price: whether somebody knows before the first one.
+    """
+
+    price: Pricer = field(repr=False)
+    has_price: bool
 
 
 _Opener = Callable[[ModelInfo, Pricer, Thinking], Model]
@@ -65,16 +79,43 @@ class Routes:
             self._found[provider, id_] = await self._find(provider, id_)
         return self._found[provider, id_]
 
-    async def _find(self, provider: str, id_: str) -> Route | str:
+    async def find_for_pi(self, provider: str, id_: str, shown: Mapping[str, str]) -> PiRoute | str:
+        """Return how a Pi that runs an agent comes to a model, or why it cannot, as a phrase.
+
+        Whether there is such a model is for Pi to say: it knows more providers than we do.
+
+        Args:
+            provider: of the model.
+            id_: of the model.
+            shown: the environment that the agent's programs see.
+
+        Raises:
+            FaultyFileError: `models.json` or `auth.json` does not say what it must.
+        """
+        catalog = await self._read()
+        fault = login_fault(provider, catalog, shown=shown, environment=self._environment)
+        if fault is not None:
+            return fault
+        info = catalog.find(provider, id_)
+        known = None
+        if isinstance(info, ModelInfo):
+            known = (await trio.to_thread.run_sync(look_up, info)).price
+        return PiRoute(known or _unknown_price, known is not None)
+
+    async def _read(self) -> Catalog:
         if self._catalog is None:
             self._catalog = await trio.to_thread.run_sync(read_catalog, self._environment)
-        info = self._catalog.find(provider, id_)
+        return self._catalog
+
+    async def _find(self, provider: str, id_: str) -> Route | str:
+        catalog = await self._read()
+        info = catalog.find(provider, id_)
         if isinstance(info, str):
             return info
-        found = find_key(provider, self._catalog, self._environment)
+        found = find_key(provider, catalog, self._environment)
         if isinstance(found, str):
             return found
-        headers = find_headers(self._catalog.headers(provider), self._environment)
+        headers = find_headers(catalog.headers(provider), self._environment)
         if isinstance(headers, str):
             return headers
         endpoint = Endpoint(provider, info.api, info.base_url, found.key, headers)

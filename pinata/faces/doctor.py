@@ -12,7 +12,7 @@ import trio
 
 from agents.models.catalog import read_catalog
 from agents.models.keys import describe_keys
-from agents.pi_program import PiProgram, find_pi, has_coordinator
+from agents.pi_program import PiProgram, find_pi, has_coordinator, missing_helpers
 from engine.core.errors import PinataError
 from engine.system import files, locks
 from pinata import app
@@ -97,10 +97,10 @@ def _about_pi(pi: PiProgram, context: Context) -> str:
     parts = [f"{pi.version} on Node {pi.node_version}"]
     loads = context.agent_dir is not None and has_coordinator(context.agent_dir)
     parts.append("its sessions have the tools" if loads else "`pinata install pi` adds the tools")
-    search = context.environment.get("PATH", "")
-    names = [name for name in ("rg", "fd") if shutil.which(name, path=search) is None]
-    if names:
-        parts.append(f"its grep and find need {' and '.join(names)} on PATH")
+    missing = missing_helpers(context.environment, context.agent_dir)
+    if missing:
+        tools, programs = (" and ".join(each) for each in (missing, missing.values()))
+        parts.append(f"agents that run in it have no {tools} without {programs} on PATH")
     return "; ".join(parts)
 
 

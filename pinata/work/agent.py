@@ -1,12 +1,10 @@
 """Leads one agent through its task: prompt, brief, tools, conversation."""
 
-import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from agents.backends.attempt import RESULT_ONLY_TOOLS, AttemptSpec
-from agents.backends.in_process import InProcessAgent
 from agents.brief import BriefSpec, WaitingPatch, render_brief
 from agents.budget import Budget
 from agents.definition import Definition
@@ -14,23 +12,22 @@ from agents.dependency import Dependency
 from agents.filetools.tool import ToolContext
 from agents.loop import (
     AgentLost,
-    AgentMeans,
     AgentOutcome,
     BudgetExceeded,
     NoResult,
     ProviderFailed,
     Submitted,
 )
-from agents.session import SessionHeader, open_session
 from agents.submission import SubmissionRules, decode_submission
 from engine.core.ids import TaskId
 from engine.core.outcome import FailureStage
 from engine.core.quote import one_line
 from engine.core.spec import Kind, RunConfig
 from engine.ports import Reporter
+from pinata.work.backends import Opening, open_agent
 from pinata.work.draft import Draft, Ending
 from pinata.work.result import SavedResult
-from pinata.work.workshop import Workshop, new_entry_id
+from pinata.work.workshop import Workshop
 from worktrees.files import list_files
 from worktrees.hygiene import Repository
 
@@ -65,28 +62,20 @@ async def lead(
     """
     run = workshop.run
     definition = run.definition(draft.task.id)
-    model = run.models[draft.task.id].open(draft.attempt, assignment.values)
-    header = SessionHeader(
-        str(uuid.uuid4()), str(assignment.place.root), run.models[draft.task.id].choice
-    )
     path = run.folder.transcript_file(draft.attempt)
     draft.transcript = str(path)
     draft.stage = FailureStage.PROCESS
-    async with open_session(path, header, clock=run.context.clock, next_id=new_entry_id) as session:
-        agent = InProcessAgent(
-            AttemptSpec(
-                attempt=draft.attempt,
-                definition=definition,
-                rules=assignment.rules,
-                context=_context(workshop, draft, assignment.place),
-                ownership=draft.task.ownership,
-                fold_case=run.record.fold_case,
-                codemode=has_codemode(definition, run.spec.config),
-            ),
-            AgentMeans(
-                model, run.context.traffic, session, draft.budget, draft.steers, reporter.note
-            ),
-        )
+    attempt = AttemptSpec(
+        attempt=draft.attempt,
+        definition=definition,
+        rules=assignment.rules,
+        context=_context(workshop, draft, assignment.place),
+        ownership=draft.task.ownership,
+        fold_case=run.record.fold_case,
+        codemode=has_codemode(definition, run.spec.config),
+    )
+    opening = Opening(workshop, draft, reporter, attempt, path, assignment.values)
+    async with open_agent(opening) as agent:
         outcome = await agent.run(render_brief(assignment.brief))
         if isinstance(outcome, NoResult) and draft.task.kind is Kind.WRITER:
             refused = outcome.refused

@@ -41,6 +41,7 @@ from pinata.work.result import SavedResult, Usage, encode_result
 from pinata.work.retirement import refuse_retired, where_changes_are
 from pinata.work.run import Run
 from pinata.work.telemetry import open_telemetry
+from pinata.work.user_pi import UserPi
 from pinata.work.workshop import Workshop
 from worktrees.discovery import discover
 
@@ -300,7 +301,8 @@ async def _reopened(context: Context, stored: StoredRun, graph: TaskGraph) -> As
     found = await discover(Path(record.root), context.environment)
     definitions = {name: decode_definition(one) for name, one in record.definitions.items()}
     async with open_routes(context.environment, context.clock) as routes:
-        sources = ModelSources(routes, Path(record.started_in))
+        pi = UserPi.of(context, stored.spec.config.pass_env)
+        sources = ModelSources(routes, Path(record.started_in), pi)
         yield Run(
             context=context,
             record=record,

@@ -23,12 +23,18 @@ from engine.system.case import folds_case
 from engine.system.ledger import keep_ledger
 from pinata.work.blocking import in_thread
 from pinata.work.context import Context
-from pinata.work.models import ChosenModel, ModelSources, choose_models, script_notices
+from pinata.work.models import (
+    ChosenModel,
+    ModelSources,
+    choose_models,
+    script_notices,
+)
 from pinata.work.places import Places
 from pinata.work.run import Run
 from pinata.work.session import Session, forget_run, remember_run
 from pinata.work.setup import resolve_setup, setup_notices
 from pinata.work.subjects import Ground, resolve_subjects, reviews_checkout
+from pinata.work.user_pi import PiWay, UserPi, lack_notices
 from worktrees import refs
 from worktrees.entries import check_entries
 from worktrees.examination import examine
@@ -79,7 +85,7 @@ async def new_run(
     notices = await _check_checkout(found, spec)
     async with AsyncExitStack() as held:
         routes = await held.enter_async_context(open_routes(context.environment, context.clock))
-        sources = ModelSources(routes, started_in)
+        sources = ModelSources(routes, started_in, UserPi.of(context, spec.config.pass_env))
         models = await choose_models(spec, used, sources)
         await trio.to_thread.run_sync(files.make_private_dir, places.locks)
         folder = await trio.to_thread.run_sync(RunFolder.create, found.common_dir)
@@ -117,6 +123,7 @@ async def new_run(
                     *start.notes,
                     *setup_notices(setup),
                     *_passed_over(models),
+                    *_lacking(spec, used, models),
                     *script_notices(spec, sources),
                 ],
                 spec=encode_spec(spec),
@@ -203,6 +210,17 @@ def _passed_over(models: Mapping[TaskId, ChosenModel]) -> list[str]:
         for task, model in models.items()
         if model.passed_over
     ]
+
+
+def _lacking(
+    spec: RunSpec, used: Mapping[str, Definition], models: Mapping[TaskId, ChosenModel]
+) -> list[str]:
+    ways = {
+        str(task.id): (way, used[task.agent].tools)
+        for task in spec.tasks
+        if isinstance(way := models[task.id].way, PiWay)
+    }
+    return lack_notices(ways)
 
 
 async def _discard(session: Session | None, repository: Repository, folder: RunFolder) -> None:

@@ -11,13 +11,16 @@ from agents.models.port import Model
 from agents.models.routes import Routes
 from agents.models.script import Script, read_script
 from agents.models.scripted import PROVIDER as SCRIPTED, ScriptedModel
+from agents.pi_program import PiMissingError
 from engine.core.errors import ExternalError, UsageError
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Backend, ModelChoice, RunConfig, RunSpec, TaskSpec, Thinking
+from pinata.work.user_pi import PiWay, UserPi
 
 _MOST_NAMED = 10
 
 Opener = Callable[[AttemptId, Mapping[str, str]], Model]
+_Found = tuple[Opener | PiWay, bool]
 
 
 class NoModelError(ExternalError):
@@ -47,11 +50,11 @@ class NoPriceError(UsageError):
 class NoBackendError(ExternalError):
     """What should run an agent's loop is not there."""
 
-    def __init__(self, task: TaskId, backend: Backend) -> None:
+    def __init__(self, task: TaskId, backend: Backend, why: str) -> None:
         self.task = task
         self.backend = backend
         super().__init__(
-            f"task {task}: backend {backend.value} is not available here: use in-process"
+            f"task {task}: backend {backend.value} cannot be used: {why}; or use in-process"
         )
 
 
@@ -61,22 +64,20 @@ class ChosenModel:
 
     Attributes:
         has_price: whether its answers' cost is known.
+        way: opens the model in this process, or tells of the Pi that asks it; it decides what runs
+            the agent's loop.
         passed_over: the models that were preferred, each with the reason.
     """
 
     choice: ModelChoice
     has_price: bool
-    _open: Opener = field(repr=False)
+    way: Opener | PiWay = field(repr=False)
     passed_over: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Provider and id, for people."""
         return _name(self.choice)
-
-    def open(self, attempt: AttemptId, values: Mapping[str, str]) -> Model:
-        """Return the model for one attempt; `values` are what a script may refer to."""
-        return self._open(attempt, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,12 @@ class ModelSources:
 
     Attributes:
         base: the folder that relative paths of scripts start from.
+        pi: the user's, for agents that are one.
     """
 
     routes: Routes
     base: Path
+    pi: UserPi
     _scripts: dict[str, Script] = field(default_factory=dict)
 
     @property
@@ -96,19 +99,33 @@ class ModelSources:
         """The scripts that were read so far, by the names that choices give them."""
         return self._scripts
 
-    async def find(self, choice: ModelChoice) -> tuple[Opener, bool] | str:
-        """Return what opens a model and whether its price is known, or why it cannot be reached.
+    async def find(self, choice: ModelChoice, backend: Backend) -> _Found | str:
+        """Return the way to a model and whether its price is known, or why there is none.
+
+        Args:
+            choice: the model.
+            backend: IN_PROCESS or PROCESS.
 
         Raises:
+            PiMissingError: there is no Pi, and the agent is to be one.
             ScriptError: a script is not what it must be.
             FaultyFileError: nor is one of the user's files.
         """
+        if backend is Backend.PROCESS:
+            return await self._find_for_pi(choice)
         if choice.provider == SCRIPTED:
             return await self._scripted(choice.id), True
         route = await self.routes.find(choice.provider, choice.id)
         if isinstance(route, str):
             return route
         return lambda *_: route.open(choice.thinking), route.has_price
+
+    async def _find_for_pi(self, choice: ModelChoice) -> _Found | str:
+        if choice.provider == SCRIPTED:
+            return "a script is played by the backend in-process only"
+        pi = self.pi
+        found = await self.routes.find_for_pi(choice.provider, choice.id, pi.environment)
+        return found if isinstance(found, str) else (await pi.way(found.price), found.has_price)
 
     async def _scripted(self, name: str) -> Opener:
         if name not in self._scripts:
@@ -159,8 +176,9 @@ async def choose_models(
     chosen: dict[TaskId, ChosenModel] = {}
     for task in spec.tasks:
         definition = definitions[task.agent]
-        _check_backend(task, definition, spec.config)
-        model = await _first_reached(task, _candidates(task, definition, spec.config), sources)
+        backends = _backends(task, definition, spec)
+        candidates = _candidates(task, definition, spec.config)
+        model = await _first_reached(task, candidates, backends, sources)
         if spec.config.limits.cost_usd is not None and not model.has_price:
             raise NoPriceError(task.id, model.name)
         chosen[task.id] = model
@@ -168,16 +186,24 @@ async def choose_models(
 
 
 async def _first_reached(
-    task: TaskSpec, candidates: Sequence[ModelChoice], sources: ModelSources
+    task: TaskSpec,
+    candidates: Sequence[ModelChoice],
+    backends: Sequence[Backend],
+    sources: ModelSources,
 ) -> ChosenModel:
     tried: list[str] = []
     for choice in candidates:
-        found = await sources.find(choice)
-        if isinstance(found, str):
+        for backend in backends:
+            try:
+                found = await sources.find(choice, backend)
+            except PiMissingError as error:
+                if len(backends) == 1:
+                    raise NoBackendError(task.id, backend, str(error)) from error
+                found = str(error)
+            if not isinstance(found, str):
+                way, has_price = found
+                return ChosenModel(choice, has_price, way, tuple(tried))
             tried.append(f"{_name(choice)}: {found}")
-            continue
-        opener, has_price = found
-        return ChosenModel(choice, has_price, opener, tuple(tried))
     raise NoModelError(task.id, tried)
 
 
@@ -185,10 +211,16 @@ def _name(choice: ModelChoice) -> str:
     return f"{choice.provider}/{choice.id}"
 
 
-def _check_backend(task: TaskSpec, definition: Definition, config: RunConfig) -> None:
-    backend = task.backend or definition.backend or config.backend
-    if backend is not Backend.IN_PROCESS:
-        raise NoBackendError(task.id, backend)
+def _backends(task: TaskSpec, definition: Definition, spec: RunSpec) -> tuple[Backend, ...]:
+    """Return what may run the agent of a task, the preferred one first."""
+    stated = task.backend or definition.backend
+    backend = stated or spec.config.backend
+    if backend is Backend.HERDR_PI:
+        raise NoBackendError(task.id, backend, "it is not in this release")
+    if spec.survive and backend is Backend.IN_PROCESS and stated is None:
+        # The session that lends its logins may leave before the run ends; a Pi has its own.
+        return Backend.IN_PROCESS, Backend.PROCESS
+    return (backend,)
 
 
 def _candidates(

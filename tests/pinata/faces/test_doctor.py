@@ -73,4 +73,5 @@ async def test_it_says_what_pi_has_and_what_its_tools_need(
     is_well, says = await line_on_pi(tmp_path, PATH=fake_pi(tmp_path))
     assert is_well
     has = "its sessions have the tools" if is_installed else "`pinata install pi` adds the tools"
-    assert says == f"1.6.0 on Node 24.0.0; {has}; its grep and find need rg and fd on PATH"
+    lacks = "agents that run in it have no grep and find without rg and fd on PATH"
+    assert says == f"1.6.0 on Node 24.0.0; {has}; {lacks}"

@@ -29,6 +29,7 @@ from pinata.work.models import (
     choose_models,
     script_notices,
 )
+from pinata.work.user_pi import PiWay, UserPi
 from tests.support import projects
 from tests.support.clock import FakeClock
 from tests.support.jobs import accepted, job, scout
@@ -60,6 +61,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def no_pi(folder: Path) -> UserPi:
+    """Return what looks for a Pi where there is none."""
+    return UserPi({"PATH": str(folder)}, folder, folder)
+
+
 @asynccontextmanager
 async def chosen(
     folder: Path, *tasks: object, **config: object
@@ -67,7 +73,7 @@ async def chosen(
     """Choose the models of a job's tasks."""
     spec = accepted(job(*(tasks or (scout(),)), config=config))
     async with open_routes({"PI_CODING_AGENT_DIR": str(folder)}, FakeClock()) as routes:
-        yield await choose_models(spec, DEFINITIONS, ModelSources(routes, folder))
+        yield await choose_models(spec, DEFINITIONS, ModelSources(routes, folder, no_pi(folder)))
 
 
 async def notices_of(folder: Path, turns: Mapping[str, object], *tasks: object) -> list[str]:
@@ -75,7 +81,7 @@ async def notices_of(folder: Path, turns: Mapping[str, object], *tasks: object) 
     (folder / "script.json").write_text(json.dumps(turns))
     spec = accepted(job(*tasks, config={"models": {"default": model("scripted", "script.json")}}))
     async with open_routes({"PI_CODING_AGENT_DIR": str(folder)}, FakeClock()) as routes:
-        sources = ModelSources(routes, folder)
+        sources = ModelSources(routes, folder, no_pi(folder))
         await choose_models(spec, DEFINITIONS, sources)
         return script_notices(spec, sources)
 
@@ -114,8 +120,11 @@ async def test_a_model_of_its_own_is_opened_for_each_attempt(folder: Path) -> No
     models = {"default": model("scripted", "script.yaml"), "scout": model("loop", "free")}
     own = scout("own", model=models["default"])
     async with chosen(folder, scout(), own, models=models) as found:
-        scripted = found[TaskId("own")].open(AttemptId(TaskId("own"), 2), {})
-        real = found[LOOK].open(AttemptId(LOOK, 1), {})
+        own_way, way = found[TaskId("own")].way, found[LOOK].way
+        assert not isinstance(own_way, PiWay)
+        assert not isinstance(way, PiWay)
+        scripted = own_way(AttemptId(TaskId("own"), 2), {})
+        real = way(AttemptId(LOOK, 1), {})
     assert isinstance(scripted, ScriptedModel)
     assert (real.provider, real.id) == ("loop", "free")
     assert "planted" not in repr(found)
@@ -190,9 +199,20 @@ async def test_a_faulty_script_is_told(folder: Path) -> None:
 
 
 async def test_a_backend_that_is_not_there_is_refused(folder: Path) -> None:
-    with pytest.raises(NoBackendError):
-        async with chosen(folder, backend="process"):
+    loop = {"default": model("loop", "free")}
+    with pytest.raises(NoBackendError) as caught:
+        async with chosen(folder, models=loop, backend="process"):
             pass
+    assert str(caught.value) == (
+        "task look: backend process cannot be used: there is no pi on PATH: install it with npm "
+        "install -g @earendil-works/pi-coding-agent; or use in-process"
+    )
+    with pytest.raises(NoBackendError) as caught:
+        async with chosen(folder, models=loop, backend="herdr-pi"):
+            pass
+    assert str(caught.value) == (
+        "task look: backend herdr-pi cannot be used: it is not in this release; or use in-process"
+    )
 
 
 async def test_a_run_records_the_fallback_that_it_uses(tmp_path: Path) -> None:
