@@ -108,6 +108,7 @@ async def conduct(run: Run, past: Past | None = None) -> None:
         steer=attempts.steer,
         notices=run.record.notices,
         survives=run.spec.survive,
+        backends={task.id: run.backend_of(task.id).value for task in run.spec.tasks},
     )
     observer.run_opened(opened)
     mode = run.spec.config.mode

@@ -1,7 +1,7 @@
 """What those who watch runs hear of them, and how they reach into one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -48,6 +48,7 @@ class OpenedRun:
         view: how the run stands.
         notices: what its caller should know before its agents start.
         survives: whether it goes on when the session that started it has ended.
+        backends: what runs the agent of each task, where that is known.
     """
 
     id: RunId
@@ -61,6 +62,7 @@ class OpenedRun:
     steer: SteerTask
     notices: Sequence[str] = ()
     survives: bool = False
+    backends: Mapping[TaskId, str] = field(default_factory=dict)
 
 
 class Observer(Protocol):
@@ -90,3 +92,49 @@ class Silence:
 
     def noted(self, event: Trace) -> None:
         """Do nothing."""
+
+
+class Both:
+    """An observer that tells two others."""
+
+    def __init__(self, first: Observer, second: Observer) -> None:
+        """Begin with those that are told, in this order."""
+        self._told = (first, second)
+
+    def run_opened(self, run: OpenedRun) -> None:
+        """See `Observer`."""
+        for one in self._told:
+            one.run_opened(run)
+
+    def happened(self, logged: Logged) -> None:
+        """See `Observer`."""
+        for one in self._told:
+            one.happened(logged)
+
+    def noted(self, event: Trace) -> None:
+        """See `Observer`."""
+        for one in self._told:
+            one.noted(event)
+
+
+class Onlooker(Protocol):
+    """Watches all runs of a process."""
+
+    def begin(self) -> Observer:
+        """Return what is to hear of one more run."""
+        ...
+
+    def end(self, observer: Observer) -> None:
+        """Learn that this run is in this process's hands no longer, whatever became of it."""
+        ...
+
+
+class NoOnlooker:
+    """Watches nothing."""
+
+    def begin(self) -> Observer:
+        """See `Onlooker`."""
+        return Silence()
+
+    def end(self, observer: Observer) -> None:
+        """See `Onlooker`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agents.definition import Definition
 from engine.core.graph import TaskGraph
 from engine.core.ids import RunId, TaskId
-from engine.core.spec import RunSpec
+from engine.core.spec import Backend, RunSpec
 from engine.records.run import RunRecordV1
 from engine.store import RunFolder
 from pinata.work.context import Context
@@ -42,3 +42,8 @@ class Run:
     def definition(self, task: TaskId) -> Definition:
         """Return the definition that `task` names, as it was when the run started."""
         return self.definitions[self.spec.task(task).agent]
+
+    def backend_of(self, task: TaskId) -> Backend:
+        """Return what runs the agent of a task."""
+        spec = self.spec.task(task)
+        return spec.backend or self.definition(task).backend or self.spec.config.backend

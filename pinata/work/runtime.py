@@ -11,7 +11,7 @@ from engine.core.errors import ConflictError
 from engine.core.ids import RunId
 from engine.system.nursery import open_flat_nursery
 from pinata.work.link import Links, open_links
-from pinata.work.observer import Observer, Silence
+from pinata.work.observer import Both, NoOnlooker, Observer, Onlooker, Silence
 from pinata.work.owned_run import OwnedRun, Work
 from pinata.work.shown import RunCache
 
@@ -29,7 +29,12 @@ class Runtime:
     """
 
     def __init__(
-        self, nursery: trio.Nursery, traffic: Traffic, announce: Announce, links: Links
+        self,
+        nursery: trio.Nursery,
+        traffic: Traffic,
+        announce: Announce,
+        links: Links,
+        onlooker: Onlooker,
     ) -> None:
         """Begin without a run; `open_runtime` says what the arguments are."""
         self.traffic = traffic
@@ -37,6 +42,7 @@ class Runtime:
         self.cache = RunCache()
         self._nursery = nursery
         self._announce = announce
+        self._onlooker = onlooker
         self._under_way: list[OwnedRun] = []
         self._failures: dict[RunId, str] = {}
         self._closed_because: str | None = None
@@ -54,7 +60,7 @@ class Runtime:
         Raises:
             ConflictError: this process is ending.
         """
-        return self._start(OwnedRun(observer), work)
+        return self._start(observer, work)
 
     def start_in_background(self, work: Work) -> OwnedRun:
         """Begin such work for somebody who is told when it has ended.
@@ -62,14 +68,16 @@ class Runtime:
         Raises:
             ConflictError: this process is ending.
         """
-        return self._start(OwnedRun(Silence(), is_in_background=True), work)
+        return self._start(Silence(), work, is_in_background=True)
 
-    def _start(self, owned: OwnedRun, work: Work) -> OwnedRun:
+    def _start(self, observer: Observer, work: Work, *, is_in_background: bool = False) -> OwnedRun:
         if self._closed_because is not None:
             raise ConflictError(f"no new run: {self._closed_because}")
+        seen_by = self._onlooker.begin()
+        owned = OwnedRun(Both(observer, seen_by), is_in_background=is_in_background)
         self._under_way.append(owned)
         self._is_idle = trio.Event()
-        self._nursery.start_soon(self._carry, owned, work)
+        self._nursery.start_soon(self._carry, owned, work, seen_by)
         return owned
 
     def find(self, run: RunId) -> OwnedRun | None:
@@ -108,7 +116,7 @@ class Runtime:
         """Return why a run broke off in this process, if its last call did."""
         return self._failures.get(run)
 
-    async def _carry(self, owned: OwnedRun, work: Work) -> None:
+    async def _carry(self, owned: OwnedRun, work: Work, seen_by: Observer) -> None:
         try:
             await owned.carry(work)
             if owned.id is not None:
@@ -117,6 +125,7 @@ class Runtime:
                     self._failures[owned.id] = str(owned.failure)
         finally:
             self._under_way.remove(owned)
+            self._onlooker.end(seen_by)
             self._has_ended.set()
             self._has_ended = trio.Event()
             if not self._under_way:
@@ -144,7 +153,11 @@ async def _nobody(_: OwnedRun) -> None:
 
 @asynccontextmanager
 async def open_runtime(
-    traffic: Traffic, *, leaving: str, announce: Announce = _nobody
+    traffic: Traffic,
+    *,
+    leaving: str,
+    announce: Announce = _nobody,
+    onlooker: Onlooker | None = None,
 ) -> AsyncIterator[Runtime]:
     """Own runs inside the block; on leaving it, they are cancelled and waited for.
 
@@ -156,9 +169,10 @@ async def open_runtime(
         leaving: why runs are cancelled that are under way at the end, for their records.
         announce: told of each run that was opened, once it has ended, unless somebody waits for its
             answer: those in the background, and those that were given up.
+        onlooker: watches all runs; nobody does without.
     """
     async with open_links() as links, open_flat_nursery() as nursery:
-        runtime = Runtime(nursery, traffic, announce, links)
+        runtime = Runtime(nursery, traffic, announce, links, onlooker or NoOnlooker())
         try:
             yield runtime
         finally:
