@@ -3,7 +3,7 @@
 Frames are JSON objects, one a line; `type` says which. A client says hello first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -20,6 +20,7 @@ _ID_RULE = "a number, or text of 1 to 200 characters"
 _MOST_ID_CHARS = 200
 _KEY_LIMIT_CHARS = 300
 _PATH_LIMIT_CHARS = 4096
+_COMMAND_LIMIT_CHARS = 10_000
 _Goodbye = Literal["quit", "reload", "new", "resume", "fork"]
 CallId = Annotated[
     int | Annotated[str, Field(min_length=1, max_length=_MOST_ID_CHARS)],
@@ -122,6 +123,18 @@ class HoldFrame(Request):
     id: CallId
 
 
+class CommandFrame(Request):
+    """Asks for what a person typed to be carried out.
+
+    Attributes:
+        text: what stands after the command's name.
+    """
+
+    type: Literal["command"]
+    id: CallId
+    text: Annotated[str, Field(max_length=_COMMAND_LIMIT_CHARS)]
+
+
 class AckFrame(Request):
     """Says that a delivery has arrived for good."""
 
@@ -136,13 +149,14 @@ class GoodbyeFrame(Request):
     reason: _Goodbye
 
 
-ClientFrame = CallFrame | CancelFrame | HoldFrame | AckFrame | GoodbyeFrame
+ClientFrame = CallFrame | CancelFrame | HoldFrame | CommandFrame | AckFrame | GoodbyeFrame
 _STARTED: TypeAdapter[StartedLine] = TypeAdapter(StartedLine)
 _HELLO: TypeAdapter[HelloFrame] = TypeAdapter(HelloFrame)
 _CLIENT: Mapping[str, TypeAdapter[Any]] = {
     "call": TypeAdapter(CallFrame),
     "cancel": TypeAdapter(CancelFrame),
     "hold": TypeAdapter(HoldFrame),
+    "command": TypeAdapter(CommandFrame),
     "ack": TypeAdapter(AckFrame),
     "goodbye": TypeAdapter(GoodbyeFrame),
 }
@@ -245,6 +259,16 @@ def delivery(told: Told) -> dict[str, Any]:
         "text": told.text,
         "answer": told.answer,
     }
+
+
+def status(text: str | None) -> dict[str, Any]:
+    """Return in a few words what works; None when nothing does any more."""
+    return {"type": "status", "text": text}
+
+
+def widget(lines: Sequence[str] | None) -> dict[str, Any]:
+    """Return how those stand who work, a line each; None when nobody works any more."""
+    return {"type": "widget", "lines": lines}
 
 
 def displaced(reason: str) -> dict[str, Any]:

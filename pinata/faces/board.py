@@ -78,7 +78,7 @@ def board(
         cursor: a task that is shown in any case.
     """
     shown = _chosen(view, plan, most_rows, cursor)
-    rows = tuple(_row(view, task, after, now_ms) for task, after in plan.items() if task in shown)
+    rows = tuple(row(view, task, after, now_ms) for task, after in plan.items() if task in shown)
     left_out = [task for task in plan if task not in shown]
     return Board(
         title=f"run {run} {view.status.value}, {_counts(view, plan)}",
@@ -113,7 +113,15 @@ def _counts(view: RunView, tasks: Sequence[TaskId] | Plan) -> str:
     return ", ".join(f"{count} {name}" for count, name in counts if count)
 
 
-def _row(view: RunView, name: TaskId, after: Sequence[TaskId], now_ms: int) -> Row:
+def row(view: RunView, name: TaskId, after: Sequence[TaskId], now_ms: int) -> Row:
+    """Return what to show of one task.
+
+    Args:
+        view: how its run stands.
+        name: the task's.
+        after: what it waits for.
+        now_ms: epoch milliseconds.
+    """
     task = _of(view, name)
     usage = task.usage
     return Row(

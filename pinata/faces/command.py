@@ -58,17 +58,29 @@ def width() -> int:
 
 def show(given: Namespace, answer: Answer, lines: Callable[[Answer], Iterable[str]]) -> None:
     """Print an answer as JSON when that was asked for, else as `lines` shows it."""
-    if given.json:
-        show_json(answer)
-    else:
-        show_lines(lines(answer))
+    output.write(as_text(given, answer, lines))
+
+
+def as_text(given: Namespace, answer: Answer, lines: Callable[[Answer], Iterable[str]]) -> str:
+    """Return an answer as JSON when that was asked for, else as `lines` shows it."""
+    return as_json(answer) if given.json else as_lines(lines(answer))
 
 
 def show_json(answer: object) -> None:
     """Print an answer as JSON that a terminal shows and does not obey."""
-    output.write(escape_json(json.dumps(answer, indent=1, ensure_ascii=False)) + "\n")
+    output.write(as_json(answer))
+
+
+def as_json(answer: object) -> str:
+    """Return an answer as JSON that a terminal shows and does not obey."""
+    return escape_json(json.dumps(answer, indent=1, ensure_ascii=False)) + "\n"
 
 
 def show_lines(lines: Iterable[str]) -> None:
     """Print lines."""
-    output.write("".join(f"{line}\n" for line in lines))
+    output.write(as_lines(lines))
+
+
+def as_lines(lines: Iterable[str]) -> str:
+    """Return lines as one text."""
+    return "".join(f"{line}\n" for line in lines)

@@ -18,17 +18,20 @@ import pinata
 from engine.core.errors import PinataError
 from engine.core.events import Trace
 from engine.records.event import Logged
+from engine.system.clock import SystemClock
 from engine.system.nursery import open_flat_nursery
 from pinata import app
 from pinata.faces import output
 from pinata.faces.call_progress import CallProgress
 from pinata.faces.command import Command
+from pinata.faces.session_board import SessionBoard
+from pinata.faces.session_command import SessionCommands
 from pinata.tools.registry import Answer
 from pinata.work.context import Context
 from pinata.work.delivery import Deliveries
 from pinata.work.homecoming import come_home
 from pinata.work.host import Setting, Work, open_host
-from pinata.work.host_calls import Asked, Opened, Tell
+from pinata.work.host_calls import COMMAND, Asked, Opened, Tell
 from pinata.work.host_server import HostServer
 from pinata.work.observer import Observer, OpenedRun, Silence
 from pinata.work.runtime import Runtime
@@ -39,7 +42,11 @@ _LOG_FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
 
 
 class HostFace:
-    """What the host of one session does for its clients."""
+    """What the host of one session does for its clients.
+
+    Attributes:
+        board: shows them its runs.
+    """
 
     def __init__(self, session: Session, environment: Mapping[str, str]) -> None:
         """Begin without runs.
@@ -50,6 +57,7 @@ class HostFace:
         """
         self._session = session
         self._environment = environment
+        self.board = SessionBoard(SystemClock())
 
     def works_with(self, runtime: Runtime) -> Work:
         """Return what is done with the runs of this process."""
@@ -67,6 +75,10 @@ class HostFace:
         return replace(context.within(runtime), session=self._session)
 
     async def _perform(self, runtime: Runtime, asked: Asked, opened: Opened, tell: Tell) -> Answer:
+        if asked.tool == COMMAND:
+            context = self._context(runtime, asked.cwd, Silence(), trust=asked.trust)
+            typed = str(asked.arguments.get("text", ""))
+            return {"text": await SessionCommands(runtime, self.board).carry_out(context, typed)}
         progress = CallProgress(asked.tool)
         context = self._context(runtime, asked.cwd, _Both(progress, opened), trust=asked.trust)
         answer: Answer = {}
@@ -107,7 +119,11 @@ async def _host(given: Namespace, environment: Mapping[str, str]) -> int:
     try:
         app.adopt_orphans()
         tools: Sequence[Answer] = await trio.to_thread.run_sync(app.describe_tools)
-        await _keep(session, Setting(environment, pinata.__version__, tools, app.new_traffic()))
+        face = HostFace(session, environment)
+        traffic = app.new_traffic()
+        await _keep(
+            face, session, Setting(environment, pinata.__version__, tools, traffic, face.board)
+        )
     except PinataError as error:
         # Whoever started the host reads stdout and not its log; once it serves, nobody does.
         _say({"error": str(error)})
@@ -115,9 +131,8 @@ async def _host(given: Namespace, environment: Mapping[str, str]) -> int:
     return 0
 
 
-async def _keep(session: Session, setting: Setting) -> None:
+async def _keep(face: HostFace, session: Session, setting: Setting) -> None:
     """Be the host until nothing is left to do, or somebody ends the process."""
-    face = HostFace(session, setting.environment)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with open_flat_nursery() as nursery:
             async with open_host(session, setting, face.works_with) as server:

@@ -9,28 +9,51 @@ import trio
 from agents.transcript import whole
 from pinata import app
 from pinata.faces import output, text
-from pinata.faces.command import Command, here, show, show_json, show_lines, width
+from pinata.faces.command import (
+    Command,
+    as_json,
+    as_text,
+    here,
+    show,
+    show_json,
+    show_lines,
+    width,
+)
 from pinata.faces.logs import show_log
+from pinata.work.context import Context
 from pinata.work.observer import Silence
 
 
 async def _status(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, here(), Silence())
+    output.write(await status_text(context, given, width()))
+    return 0
+
+
+async def status_text(context: Context, given: Namespace, columns: int) -> str:
+    """Return what `pinata status` prints.
+
+    Args:
+        context: the caller's.
+        given: the arguments of the command.
+        columns: where prose is wrapped.
+
+    Raises:
+        PinataError: there is no such run or task, or it is damaged.
+    """
     arguments = {
         name: value
         for name in ("run", "task", "offset", "limit", "detail")
         if (value := getattr(given, name)) is not None
     }
-    context = app.build_context(environment, here(), Silence())
     answer = await app.call_tool(context, "pinata_status", arguments)
     if given.task is None:
-        show(given, answer, partial(text.run_lines, width=width()))
-    elif given.detail in (None, "summary"):
-        show(given, answer, partial(text.task_lines, width=width()))
-    elif given.detail == "transcript":
-        show(given, answer, text.transcript_lines)
-    else:
-        show_json(answer)
-    return 0
+        return as_text(given, answer, partial(text.run_lines, width=columns))
+    if given.detail in (None, "summary"):
+        return as_text(given, answer, partial(text.task_lines, width=columns))
+    if given.detail == "transcript":
+        return as_text(given, answer, text.transcript_lines)
+    return as_json(answer)
 
 
 async def _runs(given: Namespace, environment: Mapping[str, str]) -> int:

@@ -4,8 +4,8 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -16,7 +16,9 @@ from engine.system.holder import read_holder
 from pinata.work.host_calls import Perform
 from pinata.work.host_delivery import Owed
 from pinata.work.host_record import published
+from pinata.work.host_seat import Send, show_nothing
 from pinata.work.host_server import ComeHome, HostServer, Terms, open_server
+from pinata.work.observer import NoOnlooker, Onlooker
 from pinata.work.owned_run import OwnedRun
 from pinata.work.runtime import Runtime, open_runtime
 from pinata.work.session import Session, prepare_session
@@ -43,6 +45,22 @@ class Work:
     come_home: ComeHome
 
 
+class Display(Onlooker, Protocol):
+    """Shows all runs of a host to its client."""
+
+    async def show(self, send: Send) -> None:
+        """Keep what a client shows up to date; never returns."""
+        ...
+
+
+class NoDisplay(NoOnlooker):
+    """Shows nothing."""
+
+    async def show(self, send: Send) -> None:
+        """See `Display`."""
+        await show_nothing(send)
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """Where a host works.
@@ -52,12 +70,14 @@ class Setting:
         version: of this program.
         tools: described, as clients are told of them.
         traffic: shared by the agents of all runs.
+        display: of clients with a person before them.
     """
 
     environment: Mapping[str, str]
     version: str
     tools: Sequence[Mapping[str, Any]]
     traffic: Traffic
+    display: Display = field(default_factory=NoDisplay)
 
 
 @asynccontextmanager
@@ -80,7 +100,9 @@ async def open_host(
     temporary = await trio.to_thread.run_sync(sockets.temporary_folder, setting.environment)
     async with (
         _claimed(session),
-        open_runtime(setting.traffic, leaving=LEAVING, announce=bell.ring) as runtime,
+        open_runtime(
+            setting.traffic, leaving=LEAVING, announce=bell.ring, onlooker=setting.display
+        ) as runtime,
         sockets.open_listener(session.folder, SOCKET_NAME, temporary) as listener,
     ):
         does = work(runtime)
@@ -91,6 +113,7 @@ async def open_host(
             tools=setting.tools,
             perform=does.perform,
             owed=does.owed,
+            show=setting.display.show,
         )
         async with (
             open_server(terms, runtime, does.come_home) as server,

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, assert_never
 
 import trio
 
 from engine.core.errors import ConflictError, PinataError
 from engine.core.ids import RunId
-from engine.records.host import CallFrame, HoldFrame, call_error, progress, result
+from engine.records.host import CallFrame, CommandFrame, HoldFrame, call_error, progress, result
 from pinata.work.host_seat import Seat
 from pinata.work.observer import OpenedRun
 
@@ -18,10 +18,13 @@ from pinata.work.observer import OpenedRun
 MOST_CALLS: Final = 64
 # What a session without a person calls before it ends; no tool has such a name.
 HOLD: Final = "hold"
+# What a person types to a session's program; its one argument is the `text`, as is its answer.
+COMMAND: Final = "command"
 CANCELLED: Final = "the call was cancelled"
 _log = logging.getLogger(f"pinata.{__name__}")
 
 Answer = Mapping[str, Any]
+AskingFrame = CallFrame | HoldFrame | CommandFrame
 Opened = Callable[[OpenedRun], None]
 Tell = Callable[[int, str], Awaitable[None]]
 
@@ -69,14 +72,11 @@ class KeyOf(Protocol):
 class Call:
     """A call under way."""
 
-    def __init__(self, seat: Seat, frame: CallFrame | HoldFrame) -> None:
+    def __init__(self, seat: Seat, frame: AskingFrame) -> None:
         """Begin before anything has happened."""
         self.seat = seat
         self.id = frame.id
-        tool, arguments = (
-            (frame.tool, frame.arguments) if isinstance(frame, CallFrame) else (HOLD, {})
-        )
-        self.asked = Asked(tool, arguments, seat.cwd, seat.trust)
+        self.asked = Asked(*_what(frame), seat.cwd, seat.trust)
         self.scope = trio.CancelScope()
         self._run: OpenedRun | None = None
         self._reason: str | None = None
@@ -110,6 +110,19 @@ class Call:
         await self.seat.send(progress(self.id, number, message))
 
 
+def _what(frame: AskingFrame) -> tuple[str, Mapping[str, Any]]:
+    """Return what a frame asks for, and with which arguments."""
+    match frame:
+        case CallFrame():
+            return frame.tool, frame.arguments
+        case HoldFrame():
+            return HOLD, {}
+        case CommandFrame():
+            return COMMAND, {"text": frame.text}
+        case _:
+            assert_never(frame)
+
+
 class Calls:
     """The calls of all clients, each in a task of its own."""
 
@@ -139,7 +152,7 @@ class Calls:
             await self._is_idle.wait()
         await trio.lowlevel.checkpoint()
 
-    def begin(self, nursery: trio.Nursery, seat: Seat, frame: CallFrame | HoldFrame) -> None:
+    def begin(self, nursery: trio.Nursery, seat: Seat, frame: AskingFrame) -> None:
         """Begin a call of an attached client.
 
         Raises:

@@ -1,6 +1,6 @@
 """A client that is attached to a host: what it said about itself, and the way to it."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +10,8 @@ from pinata.work.frames import FrameError, send_frame
 
 # A client may be busy for a while; one that takes nothing for so long is let go.
 PATIENCE_S: Final = 30.0
+
+Send = Callable[[Mapping[str, Any]], Awaitable[bool]]
 
 
 class Seat:
@@ -69,3 +71,8 @@ class Seat:
     def close(self) -> None:
         """Take nothing more to be sent; what was handed over is still written."""
         self._outbox.close()
+
+
+async def show_nothing(_: Send) -> None:
+    """Show a client nothing of the work; never returns."""
+    await trio.sleep_forever()

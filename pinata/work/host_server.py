@@ -15,6 +15,7 @@ from engine.records.host import (
     AckFrame,
     CallFrame,
     CancelFrame,
+    CommandFrame,
     GoodbyeFrame,
     HelloFrame,
     HoldFrame,
@@ -45,15 +46,18 @@ from pinata.work.host_life import (
     advance,
     begin,
 )
-from pinata.work.host_seat import Seat
+from pinata.work.host_seat import Seat, Send, show_nothing
 
 FRAME_LIMIT_BYTES: Final = 16 << 20
 # A client that attaches hears at once what the homecoming found, unless that takes long.
 HOMECOMING_WAIT_S: Final = 5.0
+# Where a person watches; everywhere else, what is shown would be read by nobody.
+_WATCHED_MODES: Final = frozenset({"tui", "rpc"})
 _LAST_WORDS_S = 1.0
 _log = logging.getLogger(f"pinata.{__name__}")
 
 ComeHome = Callable[[], Awaitable[Sequence[str]]]
+Show = Callable[[Send], Awaitable[None]]
 
 
 class Runs(Protocol):
@@ -88,6 +92,7 @@ class Terms:
         tools: described, as clients are told of them.
         perform: carries out calls.
         owed: what the session has still to be told.
+        show: keeps what a client shows of the work up to date; never returns.
     """
 
     session: str
@@ -96,6 +101,7 @@ class Terms:
     tools: Sequence[Mapping[str, Any]]
     perform: Perform
     owed: Owed
+    show: Show = show_nothing
 
 
 class HostServer:
@@ -167,13 +173,14 @@ class HostServer:
             nursery.start_soon(seat.write, stream)
             try:
                 with seat.reading:
-                    goodbye = await self._serve(seat, reader)
+                    is_watched = hello.mode in _WATCHED_MODES
+                    goodbye = await self._serve(seat, reader, is_watched=is_watched)
             finally:
                 del self._seats[seat.number]
                 self._step(Left(seat.number, goodbye))
                 seat.close()
 
-    async def _serve(self, seat: Seat, reader: FrameReader) -> Goodbye | None:
+    async def _serve(self, seat: Seat, reader: FrameReader, *, is_watched: bool) -> Goodbye | None:
         """Welcome a client and take its frames; return what it says when it goes."""
         self._step(Attached(seat.number))
         if self._life.client != seat.number:
@@ -184,6 +191,15 @@ class HostServer:
         await seat.send(welcome(terms.version, list(terms.tools), list(self._notices)))
         if self._life.client == seat.number:
             self._dispatch.attach(seat)
+        async with open_flat_nursery() as nursery:
+            if is_watched:
+                nursery.start_soon(self._terms.show, seat.send)
+            goodbye = await self._listen(seat, reader)
+            nursery.cancel_scope.cancel()
+        return goodbye
+
+    async def _listen(self, seat: Seat, reader: FrameReader) -> Goodbye | None:
+        """Take a client's frames; return what it says when it goes."""
         try:
             while (frame := await reader.receive()) is not None:
                 try:
@@ -205,7 +221,7 @@ class HostServer:
             UsageError: it is none that a client sends.
         """
         match decode_client_frame(received):
-            case CallFrame() | HoldFrame() as frame:
+            case CallFrame() | HoldFrame() | CommandFrame() as frame:
                 try:
                     self._calls.begin(self._nursery, seat, frame)
                 except ConflictError as error:

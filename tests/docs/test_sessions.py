@@ -33,6 +33,7 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
         "call": host.CallFrame,
         "cancel": host.CancelFrame,
         "hold": host.HoldFrame,
+        "command": host.CommandFrame,
         "ack": host.AckFrame,
         "goodbye": host.GoodbyeFrame,
     }
@@ -46,6 +47,8 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
         host.result(1, {}, "a/1"),
         host.call_error(1, ""),
         host.delivery(told),
+        host.status(None),
+        host.widget(None),
         host.displaced(""),
         host.refused(""),
     ]

@@ -33,9 +33,9 @@ class Bridge:
         await self.process.stdin.send_all(encode_frame(frame))
 
     async def receive(self) -> Frame | None:
-        """Return the next frame that is no progress; None at the end."""
+        """Return the next frame that does not just show the work; None at the end."""
         while (frame := await self.reader.receive()) is not None:
-            if frame["type"] != "progress":
+            if frame["type"] not in ("progress", "status", "widget"):
                 return frame
         return None
 

@@ -90,9 +90,9 @@ def test_frames_of_a_client_are_told_by_their_type(frame: dict[str, Any], found:
 @pytest.mark.parametrize(
     ("frame", "says"),
     [
-        ({"type": "fly"}, "a frame must be one of call, cancel, hold, ack, goodbye"),
-        ({"type": ["call"]}, "a frame must be one of call, cancel, hold, ack, goodbye"),
-        ({}, "a frame must be one of call, cancel, hold, ack, goodbye"),
+        ({"type": "fly"}, "a frame must be one of call, cancel, hold, command, ack, goodbye"),
+        ({"type": ["call"]}, "a frame must be one of call, cancel, hold, command, ack, goodbye"),
+        ({}, "a frame must be one of call, cancel, hold, command, ack, goodbye"),
         ({"type": "ack"}, "ack: delivery is missing"),
         ({"type": "call", "id": True, "tool": "x", "arguments": {}}, "call: id"),
         ({"type": "cancel", "id": "x" * 201}, "cancel: id"),
@@ -112,7 +112,7 @@ def test_frame_of_a_newer_client_is_told_from_nonsense() -> None:
         decode_client_frame({"type": "fly", "id": 7, "far": True})
     assert caught.value.id == 7
     assert str(caught.value) == (
-        'unknown frame "fly"; this host knows call, cancel, hold, ack, goodbye'
+        'unknown frame "fly"; this host knows call, cancel, hold, command, ack, goodbye'
     )
 
 
