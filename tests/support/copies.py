@@ -31,7 +31,7 @@ class Copy:
 
     def _put_back(self, kept: str, place: str) -> None:
         # Paths are texts here, because the folders of a repository are many.
-        os.makedirs(place, exist_ok=True)  # noqa: PTH103
+        Path(place).mkdir(exist_ok=True)
         wanted = {entry.name: entry for entry in os.scandir(kept)}
         for there in list(os.scandir(place)):
             want = wanted.get(there.name)
@@ -41,7 +41,7 @@ class Copy:
             elif self._made.get(there.path) == _signature(there.stat(follow_symlinks=False)):
                 del wanted[there.name]
             else:
-                os.unlink(there.path)  # noqa: PTH108
+                Path(there.path).unlink()
         for name, want in wanted.items():
             path = f"{place}/{name}"
             if want.is_dir(follow_symlinks=False):
