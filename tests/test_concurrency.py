@@ -19,7 +19,7 @@ from engine.core.errors import ExternalError, PinataError
 from tests.support.projects import PASS, Project, approves, builder, reviewer, shell, submits
 from tests.test_kills import checkout
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 Answer = dict[str, Any]
 Done = subprocess.CompletedProcess[str]

@@ -24,7 +24,7 @@ from tests.support.projects import (
     task_of,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 FILES: dict[str, str | bytes] = {"a.txt": "one\n", "b.txt": "b\n", "src/x.py": "x = 1\n"}
 GIBIBYTE = 1 << 30

@@ -34,7 +34,7 @@ from tests.support.projects import (
     submits,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 KILLED = -9
 UNSETTLED = ("queued", "running")
@@ -54,7 +54,6 @@ Answer = dict[str, Any]
 def new_project(folder: Path) -> Project:
     folder.mkdir(exist_ok=True)
     project = Project.create(folder, dict(FILES))
-    project.is_covered = False
     project.repo.write("b.txt", "not committed\n")
     project.repo.write("staged.txt", "staged\n")
     project.repo.git("add", "staged.txt")
@@ -262,8 +261,9 @@ def test_integration_killed_at_any_point_is_completed_or_undone_by_one_command(
     for_each(integration_points[0][part :: len(HALVES)], tmp_path, new_scenario)
 
 
+@pytest.mark.parametrize("part", HALVES)
 def test_rollback_killed_at_any_point_is_finished_by_calling_it_again(
-    tmp_path: Path, integration_points: tuple[list[Point], list[Point]]
+    tmp_path: Path, integration_points: tuple[list[Point], list[Point]], part: int
 ) -> None:
     def new_scenario(folder: Path) -> Callable[[Point], None]:
         project = new_project(folder)
@@ -282,7 +282,7 @@ def test_rollback_killed_at_any_point_is_finished_by_calling_it_again(
 
         return scenario
 
-    for_each(integration_points[1], tmp_path, new_scenario)
+    for_each(integration_points[1][part :: len(HALVES)], tmp_path, new_scenario)
 
 
 def test_process_that_wiped_its_environment_is_ended_by_the_next_command(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.support.repos import RepoBuilder
 from tests.support.workshop import Workshop, open_workshop
 from worktrees.lease import remove_worktree
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 AT_ONCE = 50
 BUILDERS = 20

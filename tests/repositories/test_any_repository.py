@@ -22,7 +22,7 @@ from worktrees.capture import Capture
 from worktrees.patch import write_patch
 from worktrees.state import measure
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 # An example takes half a second, so there are few of them, and more in a long run.
 EXAMPLES = max(1, settings.default.max_examples // 10) if settings.default else 5

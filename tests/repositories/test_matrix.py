@@ -23,7 +23,7 @@ from tests.support.projects import (
 from tests.support.repos import RepoBuilder
 from worktrees.contents import copy_index
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 GOOD = ["it is as asked"]
 TASKS = [

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.projects import PASS, Project, builder, shell, submits, task_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 FILES: dict[str, str | bytes] = {
     "a.txt": "one\n",

@@ -126,8 +126,6 @@ class Project:
     runtime: Runtime | None = None
     # Who makes the calls, where somebody is told of what became of its runs.
     session: Session | None = None
-    # Off where a test starts so many programs that measuring each would take minutes.
-    is_covered: bool = True
 
     @classmethod
     def create(cls, folder: Path, files: dict[str, str | bytes] | None = None) -> Self:
@@ -233,7 +231,7 @@ class Project:
     def program_env(self) -> dict[str, str]:
         """The environment in which `python -m pinata` finds this very checkout."""
         root = Path(__file__).resolve().parents[2]
-        names = [name for name in os.environ if name.startswith("COVERAGE_") and self.is_covered]
+        names = [name for name in os.environ if name.startswith("COVERAGE_")]
         kept = {name: os.environ[name] for name in names}
         return self.env | kept | {"PYTHONPATH": str(root)}
 

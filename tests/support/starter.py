@@ -195,16 +195,12 @@ def _become(arguments: list[str], cwd: str, env: dict[str, str]) -> None:
     """Be the command, to its end."""
     code = 1
     try:
-        measured = coverage.Coverage.current()
-        if measured is not None and _MEASURED not in env:
-            measured.stop()
-            measured = None
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(env)
         sys.argv = ["pinata", *arguments]
         code = _code_of(command.main)
-        if measured is not None:
+        if measured := coverage.Coverage.current():
             measured.stop()
             measured.save()
     finally:

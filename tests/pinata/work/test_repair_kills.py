@@ -21,7 +21,7 @@ from tests.support.kept import restore, telling_points
 from tests.support.projects import Project, approves, builder, reviewer, shell, submits
 from tests.support.tool_child import Forker, open_forker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 UNSETTLED = ("queued", "running")
 REQUEST = {"task": "fix", "feedback": "b.txt too"}
