@@ -136,6 +136,11 @@ class RunFolder:
         return self.path / "link.json"
 
     @property
+    def link_socket(self) -> Path:
+        """Where the run's owner listens, unless that path is too long for a socket."""
+        return self.path / "link.sock"
+
+    @property
     def processes_file(self) -> Path:
         """The processes that were started for the run, one JSON line each."""
         return self.path / "processes.jsonl"
@@ -144,6 +149,11 @@ class RunFolder:
     def scratch(self) -> Path:
         """Private indexes while a call needs them; whatever lies there after a crash is waste."""
         return self.path / "scratch"
+
+    @property
+    def indexes(self) -> Path:
+        """What is kept about worktrees, out of their agents' reach; it need not be there."""
+        return self.path / "indexes"
 
     @property
     def results(self) -> Path:
@@ -204,11 +214,11 @@ class RunFolder:
 
     def index_file(self, task: TaskId) -> Path:
         """Return where the engine's own index for a writer's worktree lies."""
-        return self.path / "indexes" / task
+        return self.indexes / task
 
     def pull_index_file(self, number: int) -> Path:
         """Return where the engine's own index for a pull request's worktree lies."""
-        return self.path / "indexes" / f"pr.{number}"
+        return self.indexes / f"pr.{number}"
 
     def save_result(self, attempt: AttemptId, data: bytes) -> str:
         """Make the result of `attempt` durable and return its SHA-256 in hex.

@@ -20,14 +20,14 @@ from engine.core.errors import (
     PinataError,
     UsageError,
 )
-from engine.core.ids import RunId, TaskId
+from engine.core.ids import RunId
 from engine.store import RunFolder, list_folders, resolve_run
 from engine.system import locks
 from pinata.work.context import Context
 from pinata.work.gc_look import Site, find_touches, look_at_run
 from pinata.work.gc_plan import Item, Plan, What, candidates, make_plan
 from pinata.work.gc_remove import Removal, Report, carry_out
-from pinata.work.gc_survey import LINK_FILES, Seen
+from pinata.work.gc_survey import Seen
 from pinata.work.gc_sweep import sweep_creation, sweep_sessions, sweep_verification
 from pinata.work.history import integration_state
 from pinata.work.places import Places
@@ -132,9 +132,10 @@ def _is_spent(this: _Pass, folder: RunFolder) -> bool:
     if not is_retired(folder):
         return False
     places = (
-        this.site.places.worktree(folder.run, TaskId("any")).parent,
-        folder.path / "indexes",
-        *map(folder.path.joinpath, LINK_FILES),
+        this.site.places.worktrees(folder.run),
+        folder.indexes,
+        folder.link_file,
+        folder.link_socket,
     )
     refs = {ref for ref in this.refs if ref.startswith(run_prefix(folder.run))}
     is_clear = not any(map(os.path.lexists, places)) and refs <= {evidence_ref(folder.run)}

@@ -66,7 +66,7 @@ async def carry_out(removal: Removal, report: Report) -> None:
         return
     for each in plan.worktrees:
         item = Item(What.WORKTREE, str(each.path), run)
-        await attempt(report, item, partial(_remove_worktree, removal, each))
+        await try_removal(report, item, partial(_remove_worktree, removal, each))
     if len(report.failed) > before:
         return
     if plan.retire:
@@ -77,10 +77,10 @@ async def carry_out(removal: Removal, report: Report) -> None:
         return
     for path in plan.files:
         work = partial(remove_file, path, removal.site.context.environment)
-        await attempt(report, Item(What.FILE, str(path), run), work)
+        await try_removal(report, Item(What.FILE, str(path), run), work)
 
 
-async def attempt(report: Report, item: Item, work: Callable[[], Awaitable[None]]) -> None:
+async def try_removal(report: Report, item: Item, work: Callable[[], Awaitable[None]]) -> None:
     """Do `work`, which removes `item`, and report how it went."""
     try:
         await work()
@@ -94,8 +94,12 @@ async def _remove_worktree(removal: Removal, worktree: WorktreeFacts) -> None:
     site, left = removal.site, removal.seen.leases[worktree.name]
     await in_thread(files.make_private_dir, left.seed_index.parent)
     await remove_worktree(site.repository, left.path, left.seed_index, site.places.worktree_lock)
+    await in_thread(_remove_empty, left.path.parent)
+
+
+def _remove_empty(folder: Path) -> None:
     with suppress(OSError):  # others are in it
-        left.path.parent.rmdir()
+        folder.rmdir()
 
 
 async def _ensure_evidence(removal: Removal, report: Report) -> None:

@@ -27,7 +27,6 @@ from worktrees.registration import list_registrations, remaining_of
 from worktrees.untouched import Left
 
 _RECORD_LIMIT_BYTES = 64 << 10
-LINK_FILES = ("link.json", "link.sock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Material:
     @property
     def place(self) -> Path:
         """Where the run's worktrees lie."""
-        return self.places.worktree(self.folder.run, TaskId("any")).parent
+        return self.places.worktrees(self.folder.run)
 
     @property
     def attempts(self) -> list[AttemptId]:
@@ -100,7 +99,7 @@ def survey(material: Material, facts: RunFacts) -> Seen:
         strangers=tuple(_strangers(material, leases)),
         refs=refs,
         foreign_refs=foreign,
-        indexes=tuple(_present(material.folder.path / "indexes")),
+        indexes=tuple(_present(material.folder.indexes)),
         waste=tuple(_waste(material)),
     )
     return Seen(facts, leases)
@@ -161,10 +160,11 @@ def _at_stake(
 
 def _strangers(material: Material, leases: Mapping[str, Left]) -> Iterator[Path]:
     own = {path for left in leases.values() for path in (left.path, remaining_of(left.path))}
-    yield from sorted(set(_entries(material.place)) - own)
+    yield from sorted(set(list_entries(material.place)) - own)
 
 
-def _entries(folder: Path) -> list[Path]:
+def list_entries(folder: Path) -> list[Path]:
+    """Return what lies in a folder, sorted; nothing of one that is a link, or not there. Blocks."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     return sorted(folder.iterdir())
@@ -190,8 +190,8 @@ def _refs(material: Material) -> tuple[dict[str, str], tuple[str, ...]]:
 def _waste(material: Material) -> Iterator[Path]:
     """Yield what is left of calls that are over, whatever becomes of the run."""
     folder, place = material.folder, material.place
-    yield from _entries(folder.scratch)
-    if place.is_dir() and not (place.is_symlink() or _entries(place)):
+    yield from list_entries(folder.scratch)
+    if place.is_dir() and not (place.is_symlink() or list_entries(place)):
         yield place
     root = Path(material.stored.record.root)
     yield from list_leftovers(folder.integration, root, material.journal)
@@ -200,9 +200,9 @@ def _waste(material: Material) -> Iterator[Path]:
 
 def _dead_link(folder: RunFolder) -> Iterator[Path]:
     """Yield how a dead owner was reached; a living one may let a settled run be watched still."""
-    present = [path for name in LINK_FILES for path in _present(folder.path / name)]
-    told = read_socket(folder.path / LINK_FILES[0])
-    sockets = [folder.path / LINK_FILES[1], *([] if told is None else [told])]
+    present = [*_present(folder.link_file), *_present(folder.link_socket)]
+    told = read_socket(folder.link_file)
+    sockets = [folder.link_socket, *([] if told is None else [told])]
     if present and not any(map(somebody_listens, sockets)):
         yield from present
 

@@ -20,7 +20,8 @@ from engine.system.holder import read_live_holder
 from pinata.work.evidence_bench import clear_bench, is_left_behind
 from pinata.work.gc_look import Site
 from pinata.work.gc_plan import GRACE_MS, CreationFacts, Item, What, why_not_abandoned
-from pinata.work.gc_remove import Report, attempt, remove_file
+from pinata.work.gc_remove import Report, remove_file, try_removal
+from pinata.work.gc_survey import list_entries
 from worktrees.machine import in_thread, passed
 from worktrees.refs import base_ref, checkout_ref, delete_refs, list_refs, run_prefix
 from worktrees.registration import delete_tree
@@ -63,7 +64,7 @@ async def sweep_creation(
         if (reason := why_not_abandoned(again)) is not None:
             report.kept.append(replace(item, reason=reason))
             return
-        await attempt(report, item, partial(_remove_creation, site, folder, own))
+        await try_removal(report, item, partial(_remove_creation, site, folder, own))
 
 
 async def _remove_creation(site: Site, folder: RunFolder, refs: Mapping[str, str]) -> None:
@@ -117,7 +118,7 @@ async def sweep_verification(site: Site, report: Report, *, confirm: bool) -> No
     if holder is not None:
         report.kept.append(replace(item, reason=f"{holder} verifies a commit there"))
     elif confirm:
-        await attempt(report, item, partial(clear_bench, site.context, site.repository))
+        await try_removal(report, item, partial(clear_bench, site.context, site.repository))
     else:
         report.removed.append(item)
 
@@ -125,7 +126,7 @@ async def sweep_verification(site: Site, report: Report, *, confirm: bool) -> No
 async def sweep_sessions(site: Site, report: Report, *, confirm: bool) -> None:
     """Remove entries of runs that never came to be, and what dead hosts left, of all sessions."""
     for folder in await in_thread(_session_folders, site.places.state):
-        for entry in await in_thread(_entries, folder / "runs"):
+        for entry in await in_thread(list_entries, folder / "runs"):
             await _sweep_entry(site, entry, report, confirm=confirm)
         await _sweep_host(site, folder, report, confirm=confirm)
 
@@ -133,15 +134,9 @@ async def sweep_sessions(site: Site, report: Report, *, confirm: bool) -> None:
 def _session_folders(state: Path) -> list[Path]:
     return [
         path
-        for path in _entries(state / "sessions")
+        for path in list_entries(state / "sessions")
         if _SESSION.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
     ]
-
-
-def _entries(folder: Path) -> list[Path]:
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    return sorted(folder.iterdir())
 
 
 async def _sweep_entry(site: Site, entry: Path, report: Report, *, confirm: bool) -> None:
@@ -154,7 +149,7 @@ async def _sweep_entry(site: Site, entry: Path, report: Report, *, confirm: bool
         return
     item = Item(What.SESSION, str(entry))
     if confirm:
-        await attempt(report, item, partial(remove_file, entry, site.context.environment))
+        await try_removal(report, item, partial(remove_file, entry, site.context.environment))
     else:
         report.removed.append(item)
 
@@ -185,7 +180,7 @@ def _is_stale(site: Site, entry: Path, report: Report) -> bool:
 
 
 async def _sweep_host(site: Site, folder: Path, report: Report, *, confirm: bool) -> None:
-    left = [path for path in await in_thread(_entries, folder) if path.name in _HOST_FILES]
+    left = [path for path in await in_thread(list_entries, folder) if path.name in _HOST_FILES]
     lock = site.places.state / "locks" / f"session.{folder.name}.lock"
     if not left or await in_thread(read_live_holder, lock) is not None:
         return
@@ -197,7 +192,9 @@ async def _sweep_host(site: Site, folder: Path, report: Report, *, confirm: bool
     try:
         async with locks.claim(lock, what="the session", holder=site.context.holder):
             for item, path in zip(items, left, strict=True):
-                await attempt(report, item, partial(remove_file, path, site.context.environment))
+                await try_removal(
+                    report, item, partial(remove_file, path, site.context.environment)
+                )
     except HeldElsewhereError:
         return  # a host came to life, and the files are its own
     except PinataError as error:

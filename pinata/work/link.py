@@ -28,7 +28,6 @@ from pinata.work.link_viewer import Bounds, serve_viewer
 from pinata.work.linked_run import LinkedRun
 from pinata.work.observer import OpenedRun
 
-SOCKET_NAME: Final = "link.sock"
 MOST_STRANGERS: Final = 32
 # How long the last words may take when this process ends.
 _GOODBYE_S = 1.0
@@ -151,7 +150,7 @@ class Links:
     ) -> None:
         folder = RunFolder(door.run.run.folder)
         temporary = await trio.to_thread.run_sync(_make_room, folder, environment)
-        async with open_listener(folder.path, SOCKET_NAME, temporary) as listening:
+        async with open_listener(folder.path, folder.link_socket.name, temporary) as listening:
             link = LinkV1(
                 run=folder.run,
                 socket=str(listening.path),

@@ -49,10 +49,14 @@ class Places:
         """Lock files; they lie outside what they protect and are never removed."""
         return self.runs / "locks"
 
+    def worktrees(self, run: RunId) -> Path:
+        """The folder that holds all worktrees of `run`; it need not be there."""
+        name = hashlib.sha256(os.fsencode(self.common)).hexdigest()[:16]
+        return self.state / "worktrees" / name / run
+
     def worktree(self, run: RunId, task: TaskId) -> Path:
         """Where the writer `task` of `run` works."""
-        name = hashlib.sha256(os.fsencode(self.common)).hexdigest()[:16]
-        return self.state / "worktrees" / name / run / task
+        return self.worktrees(run) / task
 
     def pull_worktree(self, run: RunId, number: int) -> Path:
         """Where the reviewers of a pull request read; the id of a task holds no dot."""
