@@ -3,13 +3,20 @@
 What a client sends is decoded strictly; what the owner of the run sends goes to its own user.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from engine.core.errors import CorruptionError, UsageError
+from engine.core.errors import (
+    ConflictError,
+    CorruptionError,
+    ExternalError,
+    PinataError,
+    UsageError,
+)
 from engine.core.quote import name_list, quote_value
 from engine.records.fields import NotNull
 from engine.records.request import decode, explain
@@ -20,6 +27,12 @@ _TOKEN_CHARS = 64
 # A viewer is shown the run. A user, who is not, reaches into it by hand; a coordinator gives orders
 # on behalf of a session.
 Role = Literal["viewer", "user", "coordinator"]
+_ERRORS: Final[Mapping[str, type[PinataError]]] = {
+    "usage": UsageError,
+    "conflict": ConflictError,
+    "corruption": CorruptionError,
+    "external": ExternalError,
+}
 
 
 class LinkV1(BaseModel):
@@ -152,6 +165,25 @@ def decode_request(frame: dict[str, Any]) -> RequestFrame:
 @cache
 def _adapter(kind: type[RequestFrame]) -> TypeAdapter[RequestFrame]:
     return TypeAdapter(kind)
+
+
+def encode_error(error: PinataError) -> dict[str, str]:
+    """Return what a frame says of an error: its message, and its branch of the error tree."""
+    kind = next(name for name, branch in _ERRORS.items() if isinstance(error, branch))
+    return {"error": str(error), "kind": kind}
+
+
+def decode_error(frame: Mapping[str, Any]) -> PinataError:
+    """Return the error that `encode_error` made a frame of.
+
+    Raises:
+        CorruptionError: it did not.
+    """
+    match frame:
+        case {"error": str(message), "kind": str(kind)} if kind in _ERRORS:
+            return _ERRORS[kind](message)
+        case _:
+            raise CorruptionError("an error that is none")
 
 
 class FactsV1(BaseModel):

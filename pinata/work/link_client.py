@@ -9,28 +9,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import trio
 
 from agents.transcript import SaidMessage
-from engine.core.errors import (
-    ConflictError,
-    CorruptionError,
-    ExternalError,
-    PinataError,
-    UsageError,
-)
+from engine.core.errors import CorruptionError, PinataError
 from engine.core.events import Event, Sender, Trace
 from engine.core.ids import RunId, TaskId
 from engine.core.quote import quote_value
 from engine.core.view import RunView
 from engine.records.event import Logged, decode_logged
-from engine.records.link import (
-    FactsV1,
-    Role,
-    decode_facts,
-)
+from engine.records.link import FactsV1, Role, decode_error, decode_facts
 from engine.records.view import decode_view
 from engine.store import RunFolder
 from engine.system.nursery import open_flat_nursery
@@ -39,12 +29,6 @@ from pinata.work.link_entry import PATIENCE_S, LinkLostError, enter
 from pinata.work.link_ring import Doings
 from pinata.work.observer import Observer, OpenedRun
 
-_KINDS: Final[dict[object, Callable[[str], PinataError]]] = {
-    "usage": UsageError,
-    "conflict": ConflictError,
-    "corruption": CorruptionError,
-    "external": ExternalError,
-}
 _log = logging.getLogger(f"pinata.{__name__}")
 Frame = dict[str, Any]
 
@@ -282,7 +266,7 @@ class LinkClient:
                 case "done":
                     question.has_ended = bool(frame.get("ended"))
                 case _:
-                    question.error = _KINDS[frame["kind"]](frame["error"])
+                    question.error = decode_error(frame)
         except (KeyError, TypeError) as error:
             raise CorruptionError("an answer without sense") from error
         question.answered.set()

@@ -16,13 +16,7 @@ from typing import Any, Final, TypeVar, assert_never
 import trio
 
 from agents.transcript import SaidMessage
-from engine.core.errors import (
-    ConflictError,
-    CorruptionError,
-    ExternalError,
-    PinataError,
-    UsageError,
-)
+from engine.core.errors import ConflictError, PinataError, UsageError
 from engine.core.events import Sender
 from engine.core.ids import TaskId
 from engine.core.view import RunView
@@ -36,6 +30,7 @@ from engine.records.link import (
     RequestFrame,
     SteerFrame,
     decode_request,
+    encode_error,
     encode_facts,
 )
 from engine.records.view import encode_view
@@ -54,12 +49,6 @@ MOST_VIEWERS: Final = 32
 # Events that come close together travel together.
 _BATCH_S = 0.03
 _BATCH_BYTES = 256 << 10
-_KINDS: tuple[tuple[type[PinataError], str], ...] = (
-    (UsageError, "usage"),
-    (ConflictError, "conflict"),
-    (CorruptionError, "corruption"),
-    (ExternalError, "external"),
-)
 # For those who are not shown the run, and stay for a moment only.
 _SPARE_SEATS = 16
 _MOST_READING = 4
@@ -100,9 +89,9 @@ async def serve_viewer(
     with suppress(FrameError):
         is_shown = hello.role == "viewer"
         if run.viewers >= MOST_VIEWERS + (0 if is_shown else _SPARE_SEATS):
-            error = f"run {run.run.id} has {MOST_VIEWERS} viewers already: close one of them"
-            refusal = {"type": "error", "error": error, "kind": "conflict"}
-            await send_frame(stream, refusal, patience_s=PATIENCE_S)
+            refused = f"run {run.run.id} has {MOST_VIEWERS} viewers already: close one of them"
+            frame = {"type": "error", **encode_error(ConflictError(refused))}
+            await send_frame(stream, frame, patience_s=PATIENCE_S)
             return
         run.viewer_came()
         try:
@@ -262,11 +251,8 @@ class _Viewer:
         return await trio.to_thread.run_sync(work, limiter=self._bounds.encoding)
 
     async def _send_error(self, request: int | None, error: PinataError) -> None:
-        kind = next(name for each, name in _KINDS if isinstance(error, each))
         about = {} if request is None else {"id": request}
-        await self._send(
-            encode_frame({"type": "error", **about, "error": str(error), "kind": kind})
-        )
+        await self._send(encode_frame({"type": "error", **about, **encode_error(error)}))
 
     async def _send(self, data: bytes) -> None:
         async with self._sending:

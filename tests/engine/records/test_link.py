@@ -1,6 +1,13 @@
 import pytest
 
-from engine.core.errors import CorruptionError, UsageError
+from engine.core.errors import (
+    ConflictError,
+    CorruptionError,
+    ExternalError,
+    HeldElsewhereError,
+    PinataError,
+    UsageError,
+)
 from engine.records.link import (
     AckFrame,
     CancelFrame,
@@ -9,10 +16,12 @@ from engine.records.link import (
     MessagesFrame,
     RequestFrame,
     SteerFrame,
+    decode_error,
     decode_facts,
     decode_hello,
     decode_link,
     decode_request,
+    encode_error,
     encode_facts,
     encode_link,
 )
@@ -129,3 +138,29 @@ def test_facts_survive_their_journey() -> None:
     assert list(decode_facts(encode_facts(facts)).after) == ["b", "a"]
     with pytest.raises(CorruptionError, match="the facts of a run are damaged"):
         decode_facts({"run": 1})
+
+
+@pytest.mark.parametrize(
+    ("error", "branch"),
+    [
+        (UsageError("no such task"), UsageError),
+        (ConflictError("settled already"), ConflictError),
+        (HeldElsewhereError("run x", "somebody"), ConflictError),
+        (CorruptionError("damaged"), CorruptionError),
+        (ExternalError("disk full"), ExternalError),
+    ],
+    ids=lambda each: each.__name__ if isinstance(each, type) else type(each).__name__,
+)
+def test_an_error_keeps_its_branch_and_its_words(
+    error: PinataError, branch: type[PinataError]
+) -> None:
+    arrived = decode_error({"id": 1, "type": "error", **encode_error(error)})
+    assert (type(arrived), str(arrived)) == (branch, str(error))
+
+
+@pytest.mark.parametrize(
+    "frame", [{}, {"error": "x"}, {"error": "x", "kind": "none"}, {"error": 1, "kind": "usage"}]
+)
+def test_anything_else_is_no_error(frame: dict[str, object]) -> None:
+    with pytest.raises(CorruptionError, match="an error that is none"):
+        decode_error(frame)
