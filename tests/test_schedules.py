@@ -27,7 +27,7 @@ from tests.support.schedules import (
     summary_of,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 _IS_SOAK = settings.get_current_profile_name() == "soak"
 _LIMIT_S = 300
 

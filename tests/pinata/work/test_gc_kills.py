@@ -23,7 +23,7 @@ from tests.support.kept import restore, telling_points
 from tests.support.projects import Project
 from tests.support.tool_child import Forker, open_forker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.support.kept import restore, telling_points
 from tests.support.projects import Project, builder, shell, statuses, submits, task_of
 from tests.support.tool_child import Forker, open_forker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 MESS = "echo lost > a.txt; echo new > junk.txt"
 
