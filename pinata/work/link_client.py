@@ -5,9 +5,8 @@ questions are answered meanwhile and whoever begins to watch begins from how the
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import trio
 
 from agents.transcript import SaidMessage
 from engine.core.errors import CorruptionError, PinataError
-from engine.core.events import Event, Sender, Trace
+from engine.core.events import Event, Trace
 from engine.core.ids import RunId, TaskId
 from engine.core.quote import quote_value
 from engine.core.view import RunView
@@ -46,14 +45,11 @@ class _Question:
 class LinkClient:
     """A connection to the process that owns a run; see `open_link`."""
 
-    def __init__(
-        self, run: RunId, stream: trio.abc.Stream, reader: FrameReader, nursery: trio.Nursery
-    ) -> None:
+    def __init__(self, run: RunId, stream: trio.abc.Stream, reader: FrameReader) -> None:
         """Begin right after the welcome."""
         self._run = run
         self._stream = stream
         self._reader = reader
-        self._nursery = nursery
         self._sending = trio.Lock()
         self._questions: dict[int, _Question] = {}
         self._next_id = 0
@@ -104,7 +100,7 @@ class LinkClient:
         """Let `observer` see the run until it has settled and all of that was shown.
 
         It is told how the run stands (`run_opened`) at first and each time it fell too far behind
-        to be told all. Its `cancel` and `steer` may be used, but not what they come to.
+        to be told all.
 
         Args:
             observer: the only one at a time.
@@ -233,9 +229,6 @@ class LinkClient:
                 for task, after in facts.after.items()
             },
             view=self._view.copy(),
-            cancel=self._cancel_soon,
-            record_cancel=self._record_cancel,
-            steer=self._steer_soon,
             notices=tuple(facts.notices),
         )
 
@@ -271,30 +264,6 @@ class LinkClient:
             raise CorruptionError("an answer without sense") from error
         question.answered.set()
 
-    def _cancel_soon(self, reason: str) -> None:
-        self._nursery.start_soon(self._quietly, self.cancel)
-
-    async def _record_cancel(
-        self,
-        reason: str,
-        task: TaskId | None = None,
-    ) -> None:
-        await self.cancel(task)
-
-    def _steer_soon(
-        self, task: TaskId, text: str, *, follow_up: bool = False, sender: Sender = Sender.USER
-    ) -> None:
-        assert sender is Sender.USER
-        self._nursery.start_soon(
-            self._quietly, partial(self.steer, task, text, follow_up=follow_up)
-        )
-
-    async def _quietly(self, ask: Callable[[], Any]) -> None:
-        try:
-            await ask()
-        except PinataError as error:
-            _log.info("run %s: %s", self._run, error)
-
 
 def _events(data: object, run: RunId) -> list[Logged]:
     if not isinstance(data, list):
@@ -316,7 +285,7 @@ async def open_link(folder: RunFolder, *, role: Role = "viewer") -> AsyncIterato
         ConflictError: it has too many viewers already.
     """
     async with enter(folder, role) as (stream, reader), open_flat_nursery() as nursery:
-        client = LinkClient(folder.run, stream, reader, nursery)
+        client = LinkClient(folder.run, stream, reader)
         nursery.start_soon(client.receive_all)
         yield client
         nursery.cancel_scope.cancel()

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
+from engine.core.errors import ConflictError
 from engine.core.events import Sender, Trace
 from engine.core.ids import RunId, TaskId
 from engine.core.view import RunView
@@ -37,9 +38,20 @@ class SteerTask(Protocol):
         ...
 
 
+def _refuse(*_given: object, **_named: object) -> NoReturn:
+    raise ConflictError("the run is only looked at: nothing can be asked of it here")
+
+
+async def _refuse_later(*_given: object, **_named: object) -> NoReturn:
+    _refuse()
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedRun:
-    """A run that is about to work, or to go on working.
+    """A run that is about to work, or to go on working, or one that is looked at.
+
+    Its owner alone reaches into it by `cancel`, `record_cancel` and `steer`; whoever looks at it
+    from elsewhere asks the owner by other ways, and these refuse.
 
     Attributes:
         folder: where it is stored.
@@ -57,9 +69,9 @@ class OpenedRun:
     agents: Mapping[TaskId, str]
     after: Mapping[TaskId, Sequence[TaskId]]
     view: RunView
-    cancel: Cancel
-    record_cancel: RecordCancel
-    steer: SteerTask
+    cancel: Cancel = _refuse
+    record_cancel: RecordCancel = _refuse_later
+    steer: SteerTask = _refuse
     notices: Sequence[str] = ()
     survives: bool = False
     backends: Mapping[TaskId, str] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 import trio
 
@@ -135,9 +135,6 @@ def read_source(folder: RunFolder) -> StoredSource:
         agents={task.id: task.agent for task in tasks},
         after={task.id: task.after for task in tasks},
         view=view,
-        cancel=_refuse,
-        record_cancel=_refuse_later,
-        steer=_refuse,
         notices=record.notices,
     )
     return StoredSource(folder, f"run {folder.run} has settled", opened, last_at_ms)
@@ -176,11 +173,3 @@ def _has_settled(folder: RunFolder) -> bool:
         # Nothing more can come of a damaged one.
         return True
     return bool(events) and isinstance(events[-1].event, RunSettled)
-
-
-def _refuse(*_given: object, **_named: object) -> NoReturn:
-    raise ConflictError("the run is only looked at: nothing can be asked of it here")
-
-
-async def _refuse_later(*_given: object, **_named: object) -> NoReturn:
-    _refuse()
