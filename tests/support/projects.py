@@ -184,7 +184,7 @@ class Project:
     @asynccontextmanager
     async def owning(self, announce: Announce | None = None) -> AsyncIterator[Runtime]:
         """Let all calls inside the block be calls of one process that owns their runs."""
-        more = {} if announce is None else {"announce": announce}
+        more: dict[str, Any] = {} if announce is None else {"announce": announce}
         # What never happens fails the test that waits for it.
         with trio.fail_after(60):
             async with open_runtime(app.new_traffic(), leaving=LEAVING, **more) as runtime:

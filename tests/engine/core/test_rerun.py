@@ -249,9 +249,6 @@ def rerun_of_fix() -> tuple[Event, ...]:
     return (RerunRequested((FIX,)),)
 
 
-# Any graph, any history
-
-
 @st.composite
 def graphs(draw: st.DrawFn) -> TaskGraph:
     names = [f"t-{number}" for number in range(draw(st.integers(1, 6)))]

@@ -246,9 +246,6 @@ async def test_a_run_that_is_cancelled_from_outside_leaves_no_link(linked: Linke
     await viewer.stream.aclose()
 
 
-# Hostile clients
-
-
 async def test_strangers_make_room_for_those_who_come_later(
     linked: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
