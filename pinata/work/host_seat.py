@@ -10,6 +10,7 @@ from pinata.work.frames import FrameError, send_frame
 
 # A client may be busy for a while; one that takes nothing for so long is let go.
 PATIENCE_S: Final = 30.0
+_LAST_READ_S = 1.0
 
 Send = Callable[[Mapping[str, Any]], Awaitable[bool]]
 
@@ -58,13 +59,14 @@ class Seat:
         return self._reading
 
     async def write(self, stream: trio.abc.SendStream) -> None:
-        """Write what is sent, until `close`; a client that takes nothing is read no more."""
+        """Write what is sent, until `close`; a client that takes nothing is soon read no more."""
         async with self._written:
             try:
                 async for frame in self._written:
                     await send_frame(stream, frame, patience_s=PATIENCE_S)
             except FrameError:
-                self._reading.cancel()
+                # It may have said goodbye before it went, which decides what becomes of its runs.
+                self._reading.deadline = trio.current_time() + _LAST_READ_S
             finally:
                 self._has_written.set()
 
