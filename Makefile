@@ -92,7 +92,7 @@ package: $(READY)
 	$(BIN)/python -m pytest tests/test_packaging.py
 
 soak: $(READY)
-	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=soak
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=soak -o faulthandler_timeout=0
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
