@@ -96,11 +96,19 @@ class Routes:
         fault = login_fault(provider, catalog, shown=shown, environment=self._environment)
         if fault is not None:
             return fault
-        info = catalog.find(provider, id_)
-        known = None
-        if isinstance(info, ModelInfo):
-            known = (await trio.to_thread.run_sync(look_up, info)).price
-        return PiRoute(known or _unknown_price, known is not None)
+        known = await self.price(provider, id_)
+        return PiRoute(known or unknown_price, known is not None)
+
+    async def price(self, provider: str, id_: str) -> Pricer | None:
+        """Return what answers of a model cost, by the user's files or public lists.
+
+        Raises:
+            FaultyFileError: `models.json` or `auth.json` does not say what it must.
+        """
+        info = (await self._read()).find(provider, id_)
+        if isinstance(info, str):
+            return None
+        return (await trio.to_thread.run_sync(look_up, info)).price
 
     async def _read(self) -> Catalog:
         if self._catalog is None:
@@ -126,7 +134,7 @@ class Routes:
             return f"no connection can be prepared: {error}"
         listing = await trio.to_thread.run_sync(look_up, info)
         known = replace(info, context_tokens=listing.context_tokens)
-        price = listing.price or _unknown_price
+        price = listing.price or unknown_price
         return Route(
             info=known,
             has_price=listing.price is not None,
@@ -159,5 +167,6 @@ async def open_routes(environment: Mapping[str, str], clock: Clock) -> AsyncIter
         yield Routes(environment, clock, clients)
 
 
-def _unknown_price(_: Usage) -> float | None:
+def unknown_price(_: Usage) -> float | None:
+    """Return None: nobody knows."""
     return None

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from engine.core.errors import CorruptionError, UsageError
 from engine.core.quote import quote_value
 from engine.records.fields import NO_NUL
+from engine.records.host_models import ListingFrame, PiecesFrame
 from engine.records.json_text import decode_json
 from engine.records.request import Request, decode, explain
 
@@ -84,6 +85,7 @@ class HelloFrame(Request):
         role: a session attaches; a nudge has the host look for what is to be told, and goes.
         mode: in which mode the session's program works, for the record.
         trust: what the session says about trusting the project; see `Context.project_trust`.
+        lends_models: whether the client understands what `engine.records.host_models` asks.
     """
 
     type: Literal["hello"]
@@ -98,6 +100,7 @@ class HelloFrame(Request):
     ] = "/"
     mode: Annotated[str | None, Field(max_length=_MOST_ID_CHARS)] = None
     trust: bool | None = None
+    lends_models: bool = False
 
 
 class CallFrame(Request):
@@ -149,7 +152,10 @@ class GoodbyeFrame(Request):
     reason: _Goodbye
 
 
-ClientFrame = CallFrame | CancelFrame | HoldFrame | CommandFrame | AckFrame | GoodbyeFrame
+ModelFrame = ListingFrame | PiecesFrame
+ClientFrame = (
+    CallFrame | CancelFrame | HoldFrame | CommandFrame | AckFrame | ModelFrame | GoodbyeFrame
+)
 _STARTED: TypeAdapter[StartedLine] = TypeAdapter(StartedLine)
 _HELLO: TypeAdapter[HelloFrame] = TypeAdapter(HelloFrame)
 _CLIENT: Mapping[str, TypeAdapter[Any]] = {
@@ -158,6 +164,8 @@ _CLIENT: Mapping[str, TypeAdapter[Any]] = {
     "hold": TypeAdapter(HoldFrame),
     "command": TypeAdapter(CommandFrame),
     "ack": TypeAdapter(AckFrame),
+    "model": TypeAdapter(ListingFrame),
+    "pieces": TypeAdapter(PiecesFrame),
     "goodbye": TypeAdapter(GoodbyeFrame),
 }
 

@@ -19,6 +19,7 @@ from engine.records.host import (
 )
 from tests.support.jobs import readable
 
+KINDS = "call, cancel, hold, command, ack, model, pieces, goodbye"
 RECORD = HostRecordV1(session="s1", socket="/run/s", token="t" * 43, pid=7)
 HELLO = {"type": "hello", "v": 1, "token": "t", "role": "session", "session": "s1", "cwd": "/src"}
 
@@ -90,9 +91,9 @@ def test_frames_of_a_client_are_told_by_their_type(frame: dict[str, Any], found:
 @pytest.mark.parametrize(
     ("frame", "says"),
     [
-        ({"type": "fly"}, "a frame must be one of call, cancel, hold, command, ack, goodbye"),
-        ({"type": ["call"]}, "a frame must be one of call, cancel, hold, command, ack, goodbye"),
-        ({}, "a frame must be one of call, cancel, hold, command, ack, goodbye"),
+        ({"type": "fly"}, f"a frame must be one of {KINDS}"),
+        ({"type": ["call"]}, f"a frame must be one of {KINDS}"),
+        ({}, f"a frame must be one of {KINDS}"),
         ({"type": "ack"}, "ack: delivery is missing"),
         ({"type": "call", "id": True, "tool": "x", "arguments": {}}, "call: id"),
         ({"type": "cancel", "id": "x" * 201}, "cancel: id"),
@@ -111,9 +112,7 @@ def test_frame_of_a_newer_client_is_told_from_nonsense() -> None:
     with pytest.raises(UnknownFrameError) as caught:
         decode_client_frame({"type": "fly", "id": 7, "far": True})
     assert caught.value.id == 7
-    assert str(caught.value) == (
-        'unknown frame "fly"; this host knows call, cancel, hold, command, ack, goodbye'
-    )
+    assert str(caught.value) == (f'unknown frame "fly"; this host knows {KINDS}')
 
 
 def test_only_a_result_that_settles_a_run_asks_for_an_ack() -> None:
