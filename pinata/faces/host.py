@@ -32,6 +32,7 @@ from pinata.work.delivery import Deliveries
 from pinata.work.homecoming import come_home
 from pinata.work.host import Setting, Work, open_host
 from pinata.work.host_calls import COMMAND, Asked, Opened, Tell
+from pinata.work.host_models import HostModels
 from pinata.work.host_server import HostServer
 from pinata.work.observer import Observer, OpenedRun, Silence
 from pinata.work.runtime import Runtime
@@ -57,6 +58,7 @@ class HostFace:
         """
         self._session = session
         self._environment = environment
+        self._models = HostModels()
         self.board = SessionBoard(SystemClock())
 
     def works_with(self, runtime: Runtime) -> Work:
@@ -66,13 +68,14 @@ class HostFace:
             perform=partial(self._perform, runtime),
             owed=Deliveries(context),
             come_home=partial(come_home, context, self._session),
+            models=self._models,
         )
 
     def _context(
         self, runtime: Runtime, cwd: Path, observer: Observer, *, trust: bool | None
     ) -> Context:
         context = app.build_context(self._environment, cwd, observer, project_trust=trust)
-        return replace(context.within(runtime), session=self._session)
+        return replace(context.within(runtime), session=self._session, coordinator=self._models)
 
     async def _perform(self, runtime: Runtime, asked: Asked, opened: Opened, tell: Tell) -> Answer:
         if asked.tool == COMMAND:

@@ -14,6 +14,7 @@ from pinata.work.observer import Observer
 from pinata.work.shown import RunCache
 
 if TYPE_CHECKING:  # they take long to load, and most calls come without
+    from agents.models.coordinator import Coordinator
     from pinata.work.link import Links
     from pinata.work.runtime import Runtime
     from pinata.work.session import Session
@@ -36,6 +37,7 @@ class Context:
         links: lets other processes reach the runs that a call carries; None where nothing can.
         sender: on whose behalf messages to agents are.
         session: who calls, where results are owed to somebody by name; None elsewhere.
+        coordinator: lends models to agents, where a session's program can; None elsewhere.
     """
 
     environment: Mapping[str, str]
@@ -52,6 +54,7 @@ class Context:
     links: "Links | None" = None
     sender: Sender = Sender.PARENT
     session: "Session | None" = None
+    coordinator: "Coordinator | None" = None
 
     def within(self, runtime: "Runtime") -> "Context":
         """Return the same surroundings in a process that owns runs beside each other."""

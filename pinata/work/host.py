@@ -15,6 +15,7 @@ from engine.system import locks, sockets
 from engine.system.holder import read_holder
 from pinata.work.host_calls import Perform
 from pinata.work.host_delivery import Owed
+from pinata.work.host_models import HostModels
 from pinata.work.host_record import published
 from pinata.work.host_seat import Send, show_nothing
 from pinata.work.host_server import ComeHome, HostServer, Terms, open_server
@@ -38,11 +39,13 @@ class Work:
         perform: carries out calls.
         owed: what the session has still to be told.
         come_home: looks after the session's runs that nobody owns; returns what to tell of them.
+        models: those that clients lend to it.
     """
 
     perform: Perform
     owed: Owed
     come_home: ComeHome
+    models: HostModels = field(default_factory=HostModels)
 
 
 class Display(Onlooker, Protocol):
@@ -114,6 +117,7 @@ async def open_host(
             perform=does.perform,
             owed=does.owed,
             show=setting.display.show,
+            models=does.models,
         )
         async with (
             open_server(terms, runtime, does.come_home) as server,

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, assert_never
 
@@ -26,6 +27,7 @@ from engine.records.host import (
     refused,
     welcome,
 )
+from engine.records.host_models import ListingFrame, PiecesFrame
 from engine.system.nursery import open_flat_nursery
 from pinata.work.frames import FrameError, FrameReader
 from pinata.work.host_calls import HOLD, Answer, Asked, Calls, Opened, Perform, Tell
@@ -46,6 +48,7 @@ from pinata.work.host_life import (
     advance,
     begin,
 )
+from pinata.work.host_models import HostModels
 from pinata.work.host_seat import Seat, Send, show_nothing
 
 FRAME_LIMIT_BYTES: Final = 16 << 20
@@ -93,6 +96,7 @@ class Terms:
         perform: carries out calls.
         owed: what the session has still to be told.
         show: keeps what a client shows of the work up to date; never returns.
+        models: those that clients lend.
     """
 
     session: str
@@ -102,6 +106,7 @@ class Terms:
     perform: Perform
     owed: Owed
     show: Show = show_nothing
+    models: HostModels = field(default_factory=HostModels)
 
 
 class HostServer:
@@ -172,7 +177,12 @@ class HostServer:
         async with open_flat_nursery() as nursery:
             nursery.start_soon(seat.write, stream)
             try:
-                with seat.reading:
+                with (
+                    seat.reading,
+                    self._terms.models.attached(
+                        seat.send, nursery, lends_models=hello.lends_models
+                    ),
+                ):
                     is_watched = hello.mode in _WATCHED_MODES
                     goodbye = await self._serve(seat, reader, is_watched=is_watched)
             finally:
@@ -185,18 +195,23 @@ class HostServer:
         self._step(Attached(seat.number))
         if self._life.client != seat.number:
             return None  # the host is gone already, and the client looks for the next one
+        async with open_flat_nursery() as nursery:
+            # Whoever comes home may ask the client for models before it is welcome.
+            nursery.start_soon(partial(self._welcome, seat, is_watched=is_watched))
+            goodbye = await self._listen(seat, reader)
+            nursery.cancel_scope.cancel()
+        return goodbye
+
+    async def _welcome(self, seat: Seat, *, is_watched: bool) -> None:
+        """Tell a client what there is, and show it what works for as long as it stays."""
         with trio.move_on_after(HOMECOMING_WAIT_S):
             await self._is_home.wait()
         terms = self._terms
         await seat.send(welcome(terms.version, list(terms.tools), list(self._notices)))
         if self._life.client == seat.number:
             self._dispatch.attach(seat)
-        async with open_flat_nursery() as nursery:
-            if is_watched:
-                nursery.start_soon(self._terms.show, seat.send)
-            goodbye = await self._listen(seat, reader)
-            nursery.cancel_scope.cancel()
-        return goodbye
+        if is_watched:
+            await terms.show(seat.send)
 
     async def _listen(self, seat: Seat, reader: FrameReader) -> Goodbye | None:
         """Take a client's frames; return what it says when it goes."""
@@ -230,6 +245,8 @@ class HostServer:
                 self._calls.cancel(seat, id_)
             case AckFrame(delivery=key):
                 await self._dispatch.confirm(seat, key)
+            case ListingFrame() | PiecesFrame() as frame:
+                self._terms.models.answered(frame)
             case GoodbyeFrame(reason=reason):
                 return Goodbye(reason)
             case other:

@@ -15,6 +15,7 @@ from agents.pi_program import PiMissingError
 from engine.core.errors import ExternalError, UsageError
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Backend, ModelChoice, RunConfig, RunSpec, TaskSpec, Thinking
+from pinata.work.lent_models import LentModel, LentModels
 from pinata.work.user_pi import PiWay, UserPi
 
 _MOST_NAMED = 10
@@ -87,11 +88,13 @@ class ModelSources:
     Attributes:
         base: the folder that relative paths of scripts start from.
         pi: the user's, for agents that are one.
+        lent: by the session, for agents that run in this process.
     """
 
     routes: Routes
     base: Path
     pi: UserPi
+    lent: LentModels = field(default_factory=lambda: LentModels(None))
     _scripts: dict[str, Script] = field(default_factory=dict)
 
     @property
@@ -115,9 +118,12 @@ class ModelSources:
             return await self._find_for_pi(choice)
         if choice.provider == SCRIPTED:
             return await self._scripted(choice.id), True
+        lent = await self.lent.find(choice, self.routes)
+        if isinstance(lent, LentModel):
+            return lambda *_: lent.open(), lent.has_price
         route = await self.routes.find(choice.provider, choice.id)
         if isinstance(route, str):
-            return route
+            return f"{lent}; {route}" if lent else route
         return lambda *_: route.open(choice.thinking), route.has_price
 
     async def _find_for_pi(self, choice: ModelChoice) -> _Found | str:
