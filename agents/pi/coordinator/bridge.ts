@@ -41,9 +41,10 @@ export class Bridge {
       this.#lastWords = (this.#lastWords + text).slice(-LAST_WORDS_CHARS);
     });
     this.#readLines();
-    this.#child.on("error", (error) => this.#end(error.message));
+    this.#child.on("error", (error) => this.#end(`it cannot be started: ${error.message}`));
     this.#child.on("close", (code, signal) => {
-      this.#end(this.#lastWords.trim() || `it ended with ${signal ?? `code ${code}`}`);
+      const line = this.#lastWords.trim().split("\n").pop();
+      this.#end(line || `it ended with ${signal ?? `code ${code}`}`);
     });
   }
 
@@ -67,7 +68,8 @@ export class Bridge {
       const frame = JSON.parse(line) as Frame;
       const waiting = typeof frame.id === "number" ? this.#waiting.get(frame.id) : undefined;
       if (waiting === undefined) {
-        if (frame.id === undefined) this.#heard(frame); // a late answer is to nobody
+        // An answer comes late where nobody waits any more.
+        if (frame.id === undefined || frame.type === "result") this.#heard(frame);
       } else if (frame.type === "progress") {
         waiting.progress?.(String(frame.message));
       } else {
@@ -85,7 +87,9 @@ export class Bridge {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     for (const waiting of this.#waiting.values()) {
-      waiting.reject(new Error(`pinata is gone: ${reason}`));
+      waiting.reject(
+        new Error(`the way to pinata broke (${reason}); what a run comes to is told by a message`),
+      );
     }
     this.#waiting.clear();
     if (!this.#isClosing) this.#gone(reason);
@@ -98,7 +102,7 @@ export class Bridge {
   // Sends a frame with a number of its own and waits for the answer. An abort is passed on, and
   // nobody waits for what it leads to.
   request(frame: Frame, signal?: AbortSignal, progress?: Progress): Promise<Frame> {
-    if (this.#hasEnded) return Promise.reject(new Error("pinata is gone: /reload starts it again"));
+    if (this.#hasEnded) return Promise.reject(new Error("pinata is gone: /reload tries again"));
     if (signal?.aborted) return Promise.reject(new Error("cancelled"));
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {

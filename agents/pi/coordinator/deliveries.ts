@@ -1,23 +1,30 @@
 // Results that arrive on their own: each enters the conversation once, and is confirmed only when
-// the session's file holds it.
+// the session's file holds it. They wait here while the session is busy and not in Pi's own queue,
+// which is emptied without a word when a person presses Escape.
 import { existsSync } from "node:fs";
 import type { ExtensionAPI, ExtensionContext, SessionEntry } from "@earendil-works/pi-coding-agent";
 
 export const RESULT = "pinata-result";
 
-export type Delivery = { delivery: string; text: string };
+// A quiet one wakes nobody: whoever prompts next reads it.
+export type Delivery = { delivery: string; text: string; quiet?: boolean };
 type Details = { deliveries: string[] };
 
 // Results that settle together become one message, and so one request to the model.
 const GATHERING_MS = 50;
+// Nothing is said when a compaction has ended.
+const COMPACTION_MS = 250;
 
 export class Deliveries {
   readonly #pi: ExtensionAPI;
   readonly #ctx: ExtensionContext;
   readonly #confirm: (key: string) => void;
-  readonly #unconfirmed = new Set<string>();
-  #gathered: Delivery[] = [];
+  // By key; one without a text is told by the answer of a call.
+  readonly #unconfirmed = new Map<string, Delivery | undefined>();
   #timer: NodeJS.Timeout | undefined;
+  #isRunning = false;
+  // Whether a message is on its way into the conversation.
+  #isSent = false;
 
   constructor(pi: ExtensionAPI, ctx: ExtensionContext, confirm: (key: string) => void) {
     this.#pi = pi;
@@ -25,66 +32,100 @@ export class Deliveries {
     this.#confirm = confirm;
   }
 
-  // Whether results are handed out by `take` instead of waking the session.
-  get #isHeld(): boolean {
-    return this.#ctx.mode === "print" || this.#ctx.mode === "json";
-  }
-
   // Notes that the answer of a call stands for a delivery, once the call's result is saved.
   expect(key: string): void {
-    this.#unconfirmed.add(key);
+    if (!this.#unconfirmed.has(key)) this.#unconfirmed.set(key, undefined);
   }
 
   receive(delivery: Delivery): void {
     const key = delivery.delivery;
     if (this.#unconfirmed.has(key)) return;
-    this.#unconfirmed.add(key);
-    if (this.#saved().has(key)) return this.confirmSaved();
-    this.#gathered.push(delivery);
-    if (!this.#isHeld) this.#timer ??= setTimeout(() => this.#send(), GATHERING_MS);
+    this.#unconfirmed.set(key, delivery);
+    this.confirmSaved();
+    this.#sendIn(GATHERING_MS);
   }
 
-  #send(): void {
+  started(): void {
+    this.#isRunning = true;
+  }
+
+  // A person who has pressed Escape wants to be heard first: what there is to tell wakes nobody.
+  settled(wasAborted: boolean): void {
+    this.#isRunning = this.#isSent = false;
+    this.confirmSaved();
+    this.#send(!wasAborted);
+  }
+
+  // Whether results are handed out by `take` instead of waking the session.
+  get #isHeld(): boolean {
+    return this.#ctx.mode === "print" || this.#ctx.mode === "json";
+  }
+
+  #sendIn(ms: number): void {
+    if (this.#isHeld) return;
+    this.#timer ??= setTimeout(() => {
+      try {
+        this.#send(true);
+      } catch {
+        // What leaves a timer would end Pi. Unconfirmed as it is, it is told by the next session.
+      }
+    }, ms);
+  }
+
+  #send(mayWake: boolean): void {
+    clearTimeout(this.#timer);
     this.#timer = undefined;
-    const message = this.take();
-    if (message === undefined) return;
-    // An idle session is woken; a busy one reads it when it would stop.
-    this.#pi.sendMessage(message, { triggerTurn: true, deliverAs: "followUp" });
+    if (this.#isHeld || this.#isRunning || this.#isSent) return;
+    const waiting = this.#waiting();
+    if (waiting.length === 0) return;
+    if (!this.#ctx.isIdle()) return this.#sendIn(COMPACTION_MS);
+    const wakes = mayWake && waiting.some((each) => !each.quiet);
+    this.#isSent = wakes;
+    this.#pi.sendMessage(messageOf(waiting), { triggerTurn: wakes });
+    this.confirmSaved();
   }
 
   // Returns what has arrived as one message; undefined when nothing has.
   take() {
-    const gathered = this.#gathered;
-    this.#gathered = [];
-    if (gathered.length === 0) return undefined;
-    const details: Details = { deliveries: gathered.map((each) => each.delivery) };
-    const content = gathered.map((each) => each.text).join("\n\n");
-    return { customType: RESULT, content, display: true, details };
+    const waiting = this.#waiting();
+    return waiting.length === 0 ? undefined : messageOf(waiting);
   }
 
-  // Confirms what the session's file holds by now; called whenever something was added to it.
+  // What has arrived and is in the conversation neither on disk nor in memory.
+  #waiting(): Delivery[] {
+    if (this.#unconfirmed.size === 0) return [];
+    const entered = this.#entered();
+    const arrived = [...this.#unconfirmed.values()].filter((each) => each !== undefined);
+    return arrived.filter((each) => !entered.has(each.delivery));
+  }
+
+  #entered(): Set<string> {
+    return new Set(this.#ctx.sessionManager.getEntries().flatMap(deliveriesOf));
+  }
+
+  // Confirms what the session's file holds by now; called whenever something was added to it. Pi
+  // makes the file with the first message of a conversation: until then, what it has taken lives in
+  // its memory alone. A session that keeps no file holds what it holds.
   confirmSaved(): void {
     if (this.#unconfirmed.size === 0) return;
-    const saved = this.#saved();
-    for (const key of this.#unconfirmed) {
-      if (!saved.has(key)) continue;
+    const file = this.#ctx.sessionManager.getSessionFile();
+    if (file !== undefined && !existsSync(file)) return;
+    const saved = this.#entered();
+    for (const key of [...this.#unconfirmed.keys()].filter((each) => saved.has(each))) {
       this.#unconfirmed.delete(key);
       this.#confirm(key);
     }
   }
 
-  // Pi makes the file with the first message of a conversation: until then, what it has taken lives
-  // in its memory alone. A session that keeps no file holds what it holds.
-  #saved(): Set<string> {
-    const file = this.#ctx.sessionManager.getSessionFile();
-    if (file !== undefined && !existsSync(file)) return new Set();
-    return new Set(this.#ctx.sessionManager.getEntries().flatMap(deliveriesOf));
-  }
-
   stop(): void {
     clearTimeout(this.#timer);
-    this.#gathered = [];
   }
+}
+
+function messageOf(waiting: Delivery[]) {
+  const details: Details = { deliveries: waiting.map((each) => each.delivery) };
+  const content = waiting.map((each) => each.text).join("\n\n");
+  return { customType: RESULT, content, display: true, details };
 }
 
 function deliveriesOf(entry: SessionEntry): string[] {

@@ -1,0 +1,177 @@
+// A session's way to its host: the bridge, which is opened anew when it breaks, and what is heard
+// over it.
+import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
+import { truncateToWidth } from "@earendil-works/pi-tui";
+import { Bridge, type Frame } from "./bridge.ts";
+import { Deliveries, type Delivery } from "./deliveries.ts";
+import { findProgram } from "./program.ts";
+
+const PROTOCOL = 1;
+const PATIENCE_MS = 20_000;
+const NAME = "pinata";
+// A program that breaks again and again is not started for ever.
+const MOST_RETURNS = 5;
+
+export class Attachment {
+  readonly deliveries: Deliveries;
+  readonly #ctx: ExtensionContext;
+  #bridge: Bridge | undefined;
+  #isCurrent = true;
+  #returns = 0;
+  // Of whoever waits for the host's first frame.
+  #greeted: { welcome(frame: Frame): void; refuse(error: Error): void } | undefined;
+
+  constructor(pi: ExtensionAPI, ctx: ExtensionContext) {
+    this.#ctx = ctx;
+    this.deliveries = new Deliveries(pi, ctx, (delivery) => this.#bridge?.send({ type: "ack", delivery }));
+  }
+
+  // Returns the host's welcome.
+  async attach(): Promise<Frame> {
+    const session = this.#ctx.sessionManager.getSessionId();
+    const command = [findProgram(process.env), "pi", "--session", session] as const;
+    const bridge = new Bridge(
+      command,
+      this.#ctx.cwd,
+      (frame) => this.#hear(bridge, frame),
+      (reason) => this.#lose(bridge, reason),
+    );
+    this.#bridge = bridge;
+    const welcome = new Promise<Frame>((resolve, reject) => {
+      this.#greeted = { welcome: resolve, refuse: reject };
+    });
+    bridge.send({
+      type: "hello",
+      v: PROTOCOL,
+      role: "session",
+      session,
+      cwd: this.#ctx.cwd,
+      mode: this.#ctx.mode,
+      trust: this.#ctx.isProjectTrusted(),
+    });
+    try {
+      const frame = await inTime(welcome);
+      if (frame.v !== PROTOCOL) throw new Error(`it speaks version ${frame.v}, and not ${PROTOCOL}`);
+      return frame;
+    } catch (error) {
+      this.#leave(bridge);
+      throw error;
+    } finally {
+      this.#greeted = undefined;
+    }
+  }
+
+  request(frame: Frame, signal?: AbortSignal, progress?: (message: string) => void): Promise<Frame> {
+    if (this.#bridge === undefined) {
+      return Promise.reject(new Error("pinata is not attached: /reload tries again"));
+    }
+    return this.#bridge.request(frame, signal, progress);
+  }
+
+  // Returns once nothing works any more that would end with the session.
+  async hold(): Promise<void> {
+    for (;;) {
+      const bridge = this.#bridge;
+      try {
+        await this.request({ type: "hold" });
+        return;
+      } catch (error) {
+        // A new one may be there by now.
+        if (this.#bridge === undefined || this.#bridge === bridge) throw error;
+      }
+    }
+  }
+
+  #hear(bridge: Bridge, frame: Frame): void {
+    // Pi's objects throw once another session has taken their place.
+    if (!this.#isCurrent || bridge !== this.#bridge) return;
+    switch (frame.type) {
+      case "welcome":
+        this.#greeted?.welcome(frame);
+        break;
+      case "delivery":
+        this.deliveries.receive(frame as Frame & Delivery);
+        break;
+      case "result": {
+        // Of a call that was given up: its end is told, but is no reason to wake anybody.
+        const { run, status } = frame.answer as { run?: string; status?: string };
+        const text = `Run ${run}, whose call was given up, has ended: ${status}.`;
+        if (typeof frame.delivery === "string") {
+          this.deliveries.receive({ delivery: frame.delivery, text, quiet: true });
+        }
+        break;
+      }
+      case "status":
+        this.#ctx.ui.setStatus(NAME, typeof frame.text === "string" ? frame.text : undefined);
+        break;
+      case "widget":
+        this.#show(Array.isArray(frame.lines) ? frame.lines.map(String) : undefined);
+        break;
+      case "displaced":
+      case "refused":
+        this.#leave(bridge);
+        this.#tell(String(frame.reason ?? frame.error));
+        break;
+    }
+  }
+
+  #show(lines: string[] | undefined): void {
+    if (lines === undefined || this.#ctx.mode !== "tui") return this.#ctx.ui.setWidget(NAME, lines);
+    this.#ctx.ui.setWidget(NAME, () => ({
+      render: (width: number) => lines.map((line) => truncateToWidth(line, width)),
+      invalidate: () => {},
+    }));
+  }
+
+  // Called when the bridge has ended by itself: whatever it was, the work goes on in the host, or is
+  // taken up by the next one.
+  #lose(bridge: Bridge, reason: string): void {
+    if (!this.#isCurrent || bridge !== this.#bridge) return;
+    this.#leave(bridge);
+    if (this.#greeted !== undefined || this.#returns === MOST_RETURNS) return this.#tell(reason);
+    this.#returns += 1;
+    this.attach().catch((error) => this.#isCurrent && this.#tell(messageOf(error)));
+  }
+
+  #leave(bridge: Bridge): void {
+    if (bridge !== this.#bridge || !this.#isCurrent) return;
+    this.#bridge = undefined;
+    this.#ctx.ui.setStatus(NAME, undefined);
+    this.#show(undefined);
+    void bridge.close("reload");
+  }
+
+  #tell(reason: string): void {
+    if (this.#greeted !== undefined) this.#greeted.refuse(new Error(reason));
+    else say(this.#ctx, `pinata: ${reason}`, "error");
+  }
+
+  async end(reason: string): Promise<void> {
+    this.#isCurrent = false;
+    this.deliveries.stop();
+    await this.#bridge?.close(reason);
+  }
+}
+
+// Tells the person, or whoever reads the errors of a program without one.
+export function say(ctx: ExtensionContext, text: string, kind: "info" | "error"): void {
+  if (ctx.hasUI) ctx.ui.notify(text, kind);
+  else console.error(text);
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const seconds = PATIENCE_MS / 1_000;
+    timer = setTimeout(() => reject(new Error(`no answer within ${seconds} s`)), PATIENCE_MS);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
