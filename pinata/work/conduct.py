@@ -81,71 +81,97 @@ async def conduct(run: Run, past: Past | None = None) -> None:
     Raises:
         PinataError: the run cannot go on, for example because its folder cannot be written.
     """
-    go_on = None if past is None else past.go_on
-    purse = Purse(run.spec.config.limits.cost_usd, _spent_before(go_on))
-    keeper, records = Keeper(run.repository, run.id), OwnRecords(run.folder)
-    workshop = Workshop(run, {}, keeper, purse, records)
-    deadline_at_ms = run.record.deadline_at_ms
+    inbox = Inbox()
+    workshop = _new_workshop(run, past, inbox)
+    attempts = Attempts(workshop)
+    # Nothing is waited for since the record of a new run became durable: from there on, whoever
+    # cancels the run has a handle that closes it in order.
+    opened = _opened(run, past, inbox, attempts)
+    run.context.observer.run_opened(opened)
+    try:
+        refs = named_refs(run.record, run.spec) if past is None else past.refs
+        await workshop.keeper.adopt(refs)
+        await workshop.records.adopt()
+        await _work(workshop, attempts, inbox, opened, past)
+    finally:
+        inbox.close()
+        with trio.CancelScope(shield=True):
+            await _leave_nothing(workshop)
+
+
+def _new_workshop(run: Run, past: Past | None, inbox: Inbox) -> Workshop:
+    """Return what the run's tasks are carried out with, the inbox being where it is given up."""
+    spent_usd = _spent_before(None if past is None else past.go_on)
+    workshop = Workshop(
+        run,
+        {},
+        Keeper(run.repository, run.id),
+        Purse(run.spec.config.limits.cost_usd, spent_usd),
+        OwnRecords(run.folder),
+        give_up=inbox.request_cancel,
+    )
     if past is not None:
         workshop.results |= past.results
         workshop.feedback |= past.feedback
         workshop.fresh = past.fresh
-        deadline_at_ms += past.settled_ms
-    inbox, attempts = Inbox(), Attempts(workshop)
-    observer = run.context.observer
-    agents = {task.id: task.agent for task in run.spec.tasks}
-    # Nothing is waited for since the record of a new run became durable: from there on, whoever
-    # cancels the run has a handle that closes it in order.
-    opened = OpenedRun(
+    return workshop
+
+
+def _opened(run: Run, past: Past | None, inbox: Inbox, attempts: Attempts) -> OpenedRun:
+    """Return the run as its observers get it."""
+    tasks = run.spec.tasks
+    return OpenedRun(
         id=run.id,
         folder=run.folder.path,
         started_at_ms=run.record.started_at_ms,
-        agents=agents,
-        after={task.id: task.after for task in run.spec.tasks},
+        agents={task.id: task.agent for task in tasks},
+        after={task.id: task.after for task in tasks},
         view=RunView() if past is None else past.view,
         cancel=inbox.request_cancel,
         record_cancel=inbox.record_cancel,
         steer=attempts.steer,
         notices=run.record.notices,
         survives=run.spec.survive,
-        backends={task.id: run.backend_of(task.id).value for task in run.spec.tasks},
+        backends={task.id: run.backend_of(task.id).value for task in tasks},
     )
-    observer.run_opened(opened)
-    mode = run.spec.config.mode
+
+
+async def _work(
+    workshop: Workshop, attempts: Attempts, inbox: Inbox, opened: OpenedRun, past: Past | None
+) -> None:
+    """Bring every task to its end, for all who watch to see."""
+    run, config = workshop.run, workshop.run.spec.config
+    rested_ms = 0 if past is None else past.settled_ms
+    terms = Terms(
+        graph=run.graph,
+        providers={task: model.choice.provider for task, model in run.models.items()},
+        limits=config.limits,
+        deadline_at_ms=run.record.deadline_at_ms + rested_ms,
+    )
+    clock, file = run.context.clock, run.folder.events_file
+    async with (
+        _reachable(run, opened) as link,
+        open_event_log(file, run=run.id, clock=clock, mode=config.mode) as log,
+    ):
+        for observed in (run.context.observer, link):
+            log.subscribe(observed.happened)
+            log.watch(observed.noted)
+        log.subscribe(workshop.happened)
+        workshop.log = log
+        async with open_telemetry(
+            attempts, mode=config.mode, token=run.record.mark, note=log.note
+        ) as executor:
+            means = Means(executor, log, run.context.limiter, clock)
+            await run_graph(terms, means, inbox, go_on=None if past is None else past.go_on)
+
+
+async def _leave_nothing(workshop: Workshop) -> None:
+    """End what the run's programs left running, then condemn records that they wrote to, if any."""
     try:
-        await keeper.adopt(named_refs(run.record, run.spec) if past is None else past.refs)
-        await records.adopt()
-        workshop.give_up = inbox.request_cancel
-        async with (
-            _reachable(run, opened) as link,
-            open_event_log(
-                run.folder.events_file, run=run.id, clock=run.context.clock, mode=mode
-            ) as log,
-        ):
-            for observed in (observer, link):
-                log.subscribe(observed.happened)
-                log.watch(observed.noted)
-            log.subscribe(workshop.happened)
-            workshop.log = log
-            terms = Terms(
-                graph=run.graph,
-                providers={task: model.choice.provider for task, model in run.models.items()},
-                limits=run.spec.config.limits,
-                deadline_at_ms=deadline_at_ms,
-            )
-            async with open_telemetry(
-                attempts, mode=run.spec.config.mode, token=run.record.mark, note=log.note
-            ) as executor:
-                means = Means(executor, log, run.context.limiter, run.context.clock)
-                await run_graph(terms, means, inbox, go_on=go_on)
+        await strays.end_marked(f"{workshop.run.record.mark}/")
+        await strays.end_unclaimed()
     finally:
-        inbox.close()
-        with trio.CancelScope(shield=True):
-            try:
-                await strays.end_marked(f"{run.record.mark}/")
-                await strays.end_unclaimed()
-            finally:
-                await records.condemn(workshop.log)
+        await workshop.records.condemn(workshop.log)
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import trio
 
@@ -58,6 +59,28 @@ class _Start:
     checkout: Snapshot | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A run that nothing has refused so far, and of which nothing exists yet.
+
+    Attributes:
+        found: the repository, as seen from the folder that the request names.
+        definitions: those that its tasks name.
+        models: of every task.
+        notices: about the checkout.
+        model_notices: about its models and agents.
+    """
+
+    context: Context
+    spec: RunSpec
+    found: Repository
+    definitions: Mapping[str, Definition]
+    started_in: Path
+    models: Mapping[TaskId, ChosenModel]
+    notices: tuple[str, ...]
+    model_notices: tuple[str, ...]
+
+
 @asynccontextmanager
 async def new_run(
     context: Context,
@@ -87,55 +110,28 @@ async def new_run(
         routes = await held.enter_async_context(open_routes(context.environment, context.clock))
         sources = ModelSources(routes, started_in, UserPi.of(context, spec.config.pass_env))
         models = await choose_models(spec, used, sources)
+        plan = _Plan(
+            context=context,
+            spec=spec,
+            found=found,
+            definitions=used,
+            started_in=started_in,
+            models=models,
+            notices=notices,
+            model_notices=(
+                *_passed_over(models),
+                *_lacking(spec, used, models),
+                *script_notices(spec, sources),
+            ),
+        )
         await trio.to_thread.run_sync(files.make_private_dir, places.locks)
         folder = await trio.to_thread.run_sync(RunFolder.create, found.common_dir)
         try:
             lock = places.run_lock(folder.run)
             what = f"run {folder.run}"
             await held.enter_async_context(locks.claim(lock, what=what, holder=context.holder))
-            start = await _start(found, spec, folder)
-            mark = secrets.token_hex(16)
-            marked = replace(found, mark=f"{mark}/git")
-            ground = Ground(marked, context.environment, folder.run, folder.scratch, start.checkout)
-            subjects = await resolve_subjects(spec, ground)
-            setup = await resolve_setup(spec, found, start.base_tree, context.environment)
-            fold = await trio.to_thread.run_sync(folds_case, found.root, ".git")
-            now_ms = context.clock.now_ms()
-            record = RunRecordV1(
-                run=folder.run,
-                root=str(found.root),
-                started_in=str(started_in),
-                started_at_ms=now_ms,
-                deadline_at_ms=now_ms + spec.config.limits.job_ms,
-                head=start.head,
-                base_commit=start.base_commit,
-                base_tree=start.base_tree,
-                uncommitted=list(start.uncommitted),
-                fold_case=fold,
-                definitions={name: encode_definition(one) for name, one in used.items()},
-                setup=setup,
-                subjects={str(task): subject for task, subject in subjects.items()},
-                session=None if context.session is None else context.session.key,
-                mark=mark,
-                notices=[
-                    *spec.notices,
-                    *notices,
-                    *start.notes,
-                    *setup_notices(setup),
-                    *_passed_over(models),
-                    *_lacking(spec, used, models),
-                    *script_notices(spec, sources),
-                ],
-                spec=encode_spec(spec),
-            )
-            if context.session is not None:
-                await remember_run(context.session, folder.run, found.common_dir, found.root)
-            await in_thread(
-                lambda: files.replace_file(folder.run_file, encode_run(record), fault="run.record"),
-                "cannot save the record of the run",
-            )
-            # Cancelled meanwhile: the last moment at which nothing need be left behind.
-            await trio.lowlevel.checkpoint_if_cancelled()
+            record = await _record(plan, folder)
+            await _publish(plan, folder, record)
         except BaseException:
             with trio.CancelScope(shield=True):
                 await _discard(context.session, found, folder)
@@ -148,10 +144,69 @@ async def new_run(
                 graph=TaskGraph.build(spec.tasks),
                 places=places,
                 folder=folder,
-                repository=marked,
+                repository=replace(found, mark=f"{record.mark}/git"),
                 definitions=used,
                 models=models,
             )
+
+
+async def _record(plan: _Plan, folder: RunFolder) -> RunRecordV1:
+    """Return the record of a run, the objects and refs that it names being there.
+
+    Raises:
+        PinataError: the request cannot be carried out here; says why.
+    """
+    context, spec, found = plan.context, plan.spec, plan.found
+    start = await _start(found, spec, folder)
+    mark = secrets.token_hex(16)
+    marked = replace(found, mark=f"{mark}/git")
+    ground = Ground(marked, context.environment, folder.run, folder.scratch, start.checkout)
+    subjects = await resolve_subjects(spec, ground)
+    setup = await resolve_setup(spec, found, start.base_tree, context.environment)
+    fold = await trio.to_thread.run_sync(folds_case, found.root, ".git")
+    now_ms = context.clock.now_ms()
+    return RunRecordV1(
+        run=folder.run,
+        root=str(found.root),
+        started_in=str(plan.started_in),
+        started_at_ms=now_ms,
+        deadline_at_ms=now_ms + spec.config.limits.job_ms,
+        head=start.head,
+        base_commit=start.base_commit,
+        base_tree=start.base_tree,
+        uncommitted=list(start.uncommitted),
+        fold_case=fold,
+        definitions={name: encode_definition(one) for name, one in plan.definitions.items()},
+        setup=setup,
+        subjects={str(task): subject for task, subject in subjects.items()},
+        session=None if context.session is None else context.session.key,
+        mark=mark,
+        notices=[
+            *spec.notices,
+            *plan.notices,
+            *start.notes,
+            *setup_notices(setup),
+            *plan.model_notices,
+        ],
+        spec=encode_spec(spec),
+    )
+
+
+async def _publish(plan: _Plan, folder: RunFolder, record: RunRecordV1) -> None:
+    """Make the record durable, after what leads its session to it: from then on there is a run.
+
+    Raises:
+        ExternalError: the disk is full or broken.
+    """
+    session, found = plan.context.session, plan.found
+    if session is not None:
+        await remember_run(session, folder.run, found.common_dir, found.root)
+    await in_thread(
+        lambda: files.replace_file(folder.run_file, encode_run(record), fault="run.record"),
+        "cannot save the record of the run",
+    )
+    # Cancelled meanwhile: the last moment at which nothing need be left behind.
+    await trio.lowlevel.checkpoint_if_cancelled()
 
 
 def _refuse_unsupported(context: Context, spec: RunSpec) -> None:
