@@ -44,12 +44,13 @@ async def _view(given: Namespace, environment: Mapping[str, str]) -> int:
     found = await app.find_viewed(context, given.run)
     if found is None:
         raise UsageError("there are no runs yet")
-    stored = await trio.to_thread.run_sync(read_source, found[0])
+    folder, lock = found
+    stored = await trio.to_thread.run_sync(read_source, folder)
     if given.task is not None and given.task not in stored.opened.after:
         raise UnknownTaskError(given.task, list(stored.opened.after))
     if is_watched(given, environment) and sys.stdin is not None and sys.stdin.isatty():
-        return await _show_screen(given, environment, stored, found[1])
-    return await _show_lines(given, stored.folder, found[1])
+        return await _show_screen(given, environment, stored, lock)
+    return await _show_lines(given, folder, lock)
 
 
 async def _show_until_over(show: _Show, folder: RunFolder, lock: Path) -> tuple[Ending, str]:
@@ -115,16 +116,16 @@ async def _show_screen(
     # These load rich, which programs that read lines need not wait for.
     from pinata.faces.view_paint import lines_of  # noqa: PLC0415 - see above
     from pinata.faces.view_screen import last_picture  # noqa: PLC0415 - see above
-    from pinata.faces.view_session import Session, Visit  # noqa: PLC0415 - see above
     from pinata.faces.view_terminal import open_terminal  # noqa: PLC0415 - see above
+    from pinata.faces.view_visit import Visit, Wish  # noqa: PLC0415 - see above
 
     task = None if given.task is None else TaskId(given.task)
-    visit = Visit(stored, task, given.keep, environment, SystemClock())
+    wish = Wish(stored, task, given.keep, environment, SystemClock())
     assert sys.stdin is not None
     async with open_terminal(sys.stdin.fileno()) as terminal:
-        session = Session(visit, terminal)
-        ending, says = await _show_until_over(session, stored.folder, lock)
-        scene, size = session.scene, terminal.size
+        visit = Visit(wish, terminal)
+        ending, says = await _show_until_over(visit, stored.folder, lock)
+        scene, size = visit.scene, terminal.size
     if scene is not None and ending is not Ending.LEFT:
         lines = lines_of(last_picture(scene, size), size)
         await trio.to_thread.run_sync(output.write, "".join(f"{line}\n" for line in lines))

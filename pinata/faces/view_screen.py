@@ -173,11 +173,8 @@ def _talk(scene: Scene, state: ViewState, size: Size) -> tuple[Group, int, int]:
     end = len(lines) - min(state.lines_back, most_back)
     shown = lines[max(0, end - page) : end]
     title = line(_title(scene, task), "bold")
-    return (
-        Group(title, *(Text(each, no_wrap=True, overflow="crop") for each in shown)),
-        page,
-        (most_back),
-    )
+    body = Group(title, *(Text(each, no_wrap=True, overflow="crop") for each in shown))
+    return body, page, most_back
 
 
 def _title(scene: Scene, task: TaskView) -> str:

@@ -44,7 +44,7 @@ _ASK_AGAIN_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class Wish:
     """What a person wants to see of a run.
 
     Attributes:
@@ -61,13 +61,13 @@ class Visit:
     clock: Clock
 
 
-class Session:
-    """One visit; an observer of the run that is seen."""
+class Visit:
+    """One look at a run by a person at a terminal; an observer of the run that is seen."""
 
-    def __init__(self, visit: Visit, terminal: Terminal) -> None:
+    def __init__(self, wish: Wish, terminal: Terminal) -> None:
         """Begin with an empty screen."""
-        self._visit = visit
-        self._source: Source = visit.stored
+        self._wish = wish
+        self._source: Source = wish.stored
         self._terminal = terminal
         self._watched = Watched()
         self._writing = Writing()
@@ -88,7 +88,7 @@ class Session:
         self._watched.run_opened(run)
         self._writing.forget()
         if self._state is None:
-            self._state = first_state(run, self._visit.task)
+            self._state = first_state(run, self._wish.task)
         self._growth.set()
 
     def happened(self, logged: Logged) -> None:
@@ -109,7 +109,7 @@ class Session:
         run, state = self._watched.run, self._state
         if run is None or state is None:
             return None
-        now_ms = self._stopped_at_ms or self._visit.clock.now_ms()
+        now_ms = self._stopped_at_ms or self._wish.clock.now_ms()
         view = self._watched.view.copy()
         return Scene(run, view, now_ms, self._notice, self._talk_of(state.task))
 
@@ -140,7 +140,7 @@ class Session:
 
     @property
     def _is_over(self) -> bool:
-        stays = self._visit.keeps or (self._state is not None and self._state.is_busy)
+        stays = self._wish.keeps or (self._state is not None and self._state.is_busy)
         is_lost, has_ended = self._ending is Ending.LOST, self._ending is Ending.ENDED
         return self._has_left or is_lost or (has_ended and not stays)
 
@@ -177,7 +177,7 @@ class Session:
 
     async def _watch(self) -> None:
         """Hear of the run until nothing more can be heard of it from here."""
-        stored = self._visit.stored
+        stored = self._wish.stored
         while True:
             try:
                 await self._source.watch(self)
@@ -187,7 +187,7 @@ class Session:
                 return
             self._ending = Ending.ENDED
             if self._stopped_at_ms is None:
-                self._stopped_at_ms = self._visit.clock.now_ms()
+                self._stopped_at_ms = self._wish.clock.now_ms()
             self._wake()
             try:
                 await self._source.wait_reopened()
@@ -241,7 +241,7 @@ class Session:
         """Carry a request out and say what became of it; no error of it ends the view."""
         said = trouble = ""
         try:
-            app.refuse_agents(self._visit.environment)
+            app.refuse_agents(self._wish.environment)
             match effect:
                 case Steer(message):
                     await self._source.steer(

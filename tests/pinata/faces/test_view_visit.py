@@ -18,9 +18,9 @@ from engine.core.events import MessageEnded, RunSettled, TextDelta, ToolStarted
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import Status
 from engine.store import RunFolder
-from pinata.faces.view_session import Session, Visit
 from pinata.faces.view_state import Ending
 from pinata.faces.view_terminal import open_terminal
+from pinata.faces.view_visit import Visit, Wish
 from pinata.work.viewed import Source, StoredSource
 from tests.support.clock import FakeClock
 from tests.support.terminals import Pty, open_pty
@@ -40,7 +40,7 @@ class Seat:
     """
 
     pty: Pty
-    session: Session
+    visit: Visit
     clock: FakeClock
     ending: Ending | None = None
 
@@ -78,16 +78,16 @@ async def seat(
     """
     lying = stored(folder)
     clock = FakeClock(65_000)
-    visit = Visit(lying, task, keeps, environment, clock)
+    wish = Wish(lying, task, keeps, environment, clock)
     with trio.fail_after(20), open_pty(200) as pty:
         async with open_terminal(pty.fd, pty.write) as terminal:
-            taken = Seat(pty, Session(visit, terminal), clock)
+            taken = Seat(pty, Visit(wish, terminal), clock)
 
             async def watch() -> None:
-                taken.ending = await taken.session.show(source or lying)
+                taken.ending = await taken.visit.show(source or lying)
                 if again is not None:
                     assert taken.ending is Ending.LOST
-                    taken.ending = await taken.session.show(again)
+                    taken.ending = await taken.visit.show(again)
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch)
@@ -216,7 +216,7 @@ async def test_view_ends_with_its_run_and_has_its_last_scene(tmp_path: Path) -> 
         source.happen(settled(FIX, Status.SUCCEEDED), RunSettled(Status.FAILED, "no"))
         source.end()
     assert person.ending is Ending.ENDED
-    scene = person.session.scene
+    scene = person.visit.scene
     assert scene is not None
     assert (scene.view.status, scene.view.tasks[FIX].status) == (Status.FAILED, Status.SUCCEEDED)
 
@@ -361,19 +361,19 @@ async def test_terminal_of_another_size_is_drawn_anew(tmp_path: Path) -> None:
 async def test_run_that_was_not_opened_can_be_left(tmp_path: Path) -> None:
     async with seat(ToldSource(None), tmp_path) as person:
         await person.press("jq")
-    assert (person.ending, person.session.scene) == (Ending.LEFT, None)
+    assert (person.ending, person.visit.scene) == (Ending.LEFT, None)
 
 
 async def test_terminal_that_is_gone_ends_the_view(tmp_path: Path) -> None:
     lying = stored(tmp_path)
     source = ToldSource(RUN)
-    visit = Visit(lying, None, keeps=True, environment={}, clock=FakeClock())
+    wish = Wish(lying, None, keeps=True, environment={}, clock=FakeClock())
     master, slave = os.openpty()
     with trio.fail_after(20):
         async with open_terminal(slave, lambda _: False) as terminal:
-            assert await Session(visit, terminal).show(source) is Ending.LEFT
+            assert await Visit(wish, terminal).show(source) is Ending.LEFT
         async with open_terminal(slave, lambda _: True) as terminal, trio.open_nursery() as nursery:
-            nursery.start_soon(Session(visit, terminal).show, source)
+            nursery.start_soon(Visit(wish, terminal).show, source)
             await trio.testing.wait_all_tasks_blocked()
             os.close(master)
     os.close(slave)
