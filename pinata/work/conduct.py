@@ -32,6 +32,7 @@ from pinata.work.credible import is_credible
 from pinata.work.history import StoredRun, all_results, newest_results, set_back, unannounced
 from pinata.work.keeping import Keeper
 from pinata.work.kept_refs import NamedRefs, named_refs
+from pinata.work.lent_models import LentModels
 from pinata.work.linked_run import LinkedRun
 from pinata.work.models import ModelSources, choose_models
 from pinata.work.observer import OpenedRun, Silence
@@ -329,7 +330,8 @@ async def _reopened(context: Context, stored: StoredRun, graph: TaskGraph) -> As
     definitions = {name: decode_definition(one) for name, one in record.definitions.items()}
     async with open_routes(context.environment, context.clock) as routes:
         pi = UserPi.of(context, stored.spec.config.pass_env)
-        sources = ModelSources(routes, Path(record.started_in), pi)
+        lent = LentModels.of(context, survives=stored.spec.survive)
+        sources = ModelSources(routes, Path(record.started_in), pi, lent)
         yield Run(
             context=context,
             record=record,

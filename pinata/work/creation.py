@@ -24,6 +24,7 @@ from engine.system.case import folds_case
 from engine.system.ledger import keep_ledger
 from pinata.work.blocking import in_thread
 from pinata.work.context import Context
+from pinata.work.lent_models import LentModels
 from pinata.work.models import (
     ChosenModel,
     ModelSources,
@@ -108,7 +109,9 @@ async def new_run(
     notices = await _check_checkout(found, spec)
     async with AsyncExitStack() as held:
         routes = await held.enter_async_context(open_routes(context.environment, context.clock))
-        sources = ModelSources(routes, started_in, UserPi.of(context, spec.config.pass_env))
+        pi = UserPi.of(context, spec.config.pass_env)
+        lent = LentModels.of(context, survives=spec.survive)
+        sources = ModelSources(routes, started_in, pi, lent)
         models = await choose_models(spec, used, sources)
         plan = _Plan(
             context=context,

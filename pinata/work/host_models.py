@@ -164,27 +164,29 @@ class _Find:
 
 
 class _Stream:
-    """An answer under way; a `Pieces`.
-
-    Attributes:
-        is_under_way: whether the client was asked, and has not said all.
-    """
+    """An answer under way; a `Pieces`."""
 
     def __init__(self, number: int, request: StreamRequest, send: Send) -> None:
-        self.is_under_way = False
         self._number = number
         self._request = request
         self._send = send
         self._waiting: Sequence[Mapping[str, Any]] | None = None
+        self._was_asked = False
+        self._is_complete = False
         self._has_ended = False
         self._changed = trio.Event()
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the client was asked, and has not said all."""
+        return self._was_asked and not self._is_complete
+
     async def receive(self) -> Sequence[Mapping[str, Any]]:
         """Ask for what has come since and return it; nothing when the client is gone."""
-        asks = more(self._number) if self.is_under_way else stream(self._number, self._request)
-        self.is_under_way = True
+        asks = more(self._number) if self._was_asked else stream(self._number, self._request)
         if self._has_ended or not await self._send(asks):
             return ()
+        self._was_asked = True
         while self._waiting is None and not self._has_ended:
             await self._changed.wait()
         received, self._waiting = self._waiting or (), None
@@ -198,7 +200,7 @@ class _Stream:
             return
         self._waiting = pieces
         if any(piece.get("type") in ("end", "fault") for piece in pieces):
-            self.is_under_way = False
+            self._is_complete = True
         self._changed.set()
 
     def end(self) -> None:

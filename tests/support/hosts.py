@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from engine.core.view import RunView
 from engine.records.host import hello
 from pinata.work.frames import FrameReader, encode_frame
 from pinata.work.host_calls import Asked, Opened, Tell
+from pinata.work.host_models import HostModels
 from pinata.work.host_server import HostServer, Terms, open_server
 from pinata.work.observer import OpenedRun
 
@@ -265,11 +266,16 @@ async def at_home() -> Sequence[str]:
 
 @asynccontextmanager
 async def played_host(
-    stage: Stage | None = None, *, owed: Sequence[Settled] = (), come_home: Any = at_home
+    stage: Stage | None = None,
+    *,
+    owed: Sequence[Settled] = (),
+    come_home: Any = at_home,
+    models: HostModels | None = None,
 ) -> AsyncIterator[Host]:
     """Have a host inside the block."""
     stage, debts, runs = stage or Stage(), Debts(list(owed)), PlayedRuns()
     terms = Terms(KEY, TOKEN, "1.2.3", ({"name": "pinata_fly"},), stage, debts)
+    terms = replace(terms, models=models or HostModels())
     async with (
         open_server(terms, runs, come_home) as server,
         trio.open_nursery() as nursery,
