@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from agents.pi_settings import NOTHING_SAID, PiSettings
 from engine.core.errors import CorruptionError
 from engine.core.fingerprint import Json, digest
 from engine.core.spec import Backend, Kind, Thinking
@@ -32,6 +33,7 @@ class Definition:
         model: provider and id; None leaves the choice to the configuration.
         codemode: None leaves the choice to the configuration.
         require_sources: a reader's result must name at least one source.
+        pi: what it says to a Pi that runs the agent.
         source: of the file that had the last word; not part of the digest.
     """
 
@@ -45,6 +47,7 @@ class Definition:
     backend: Backend | None = None
     codemode: bool | None = None
     require_sources: bool = False
+    pi: PiSettings = NOTHING_SAID
     source: Source = Source.PRESET
 
     @property
@@ -54,7 +57,7 @@ class Definition:
 
 
 def _settings(definition: Definition) -> dict[str, Json]:
-    return {
+    said: dict[str, Json] = {
         "name": definition.name,
         "kind": definition.kind.value,
         "description": definition.description,
@@ -66,6 +69,30 @@ def _settings(definition: Definition) -> dict[str, Json]:
         "codemode": definition.codemode,
         "requireSources": definition.require_sources,
     }
+    pi = definition.pi
+    if pi != NOTHING_SAID:
+        said["pi"] = {
+            "prompt": pi.prompt,
+            "excluded": list(pi.excluded),
+            "hasTools": pi.has_tools,
+            "skills": list(pi.skills),
+            "inheritsSkills": pi.inherits_skills,
+            "extensions": list(pi.extensions),
+            "readsInstructions": pi.reads_instructions,
+        }
+    return said
+
+
+class PiSettingsV1(Request):
+    """What a stored definition says to Pi."""
+
+    prompt: Literal["append", "replace"]
+    excluded: Many[str]
+    has_tools: bool
+    skills: Many[str]
+    inherits_skills: bool
+    extensions: Many[str]
+    reads_instructions: bool
 
 
 class DefinitionV1(Request):
@@ -82,6 +109,7 @@ class DefinitionV1(Request):
     backend: BackendField | None
     codemode: bool | None
     require_sources: bool
+    pi: PiSettingsV1 | None = None
     source: Annotated[Source, Field(strict=False)]
     digest: str
 
@@ -117,6 +145,7 @@ def decode_definition(stored: object) -> Definition:
         backend=record.backend,
         codemode=record.codemode,
         require_sources=record.require_sources,
+        pi=NOTHING_SAID if record.pi is None else PiSettings(**dict(record.pi)),
         source=record.source,
     )
     if definition.digest != record.digest:

@@ -4,6 +4,8 @@ from agents.definition import Definition, Source
 from agents.definition_file import FaultError, FrontMatter
 from agents.herd_definition import HerdDefinition, herd_definition
 from agents.loadout import CEILINGS, DEFAULT_TOOLS, WEB_TOOLS
+from agents.pi_settings import PiSettings, path_fault
+from engine.core.quote import quote_value
 from engine.core.spec import Kind
 
 
@@ -45,9 +47,29 @@ def build(
         backend=settings.backend,
         codemode=settings.codemode,
         require_sources=bool(settings.require_sources),
+        pi=_pi(settings),
         source=sources[-1],
     )
     return herd, definition
+
+
+def _pi(settings: FrontMatter) -> PiSettings:
+    for name, paths in (("skills", settings.skills), ("extensions", settings.extensions)):
+        for path in paths or ():
+            fault = path_fault(path)
+            if fault is not None:
+                raise FaultError(f"{name}: {quote_value(path)} {fault}")
+    has_none = settings.tools is None and (settings.no_tools or settings.no_builtin_tools)
+    inherits = settings.inherit_project_context or settings.inherit_global_context
+    return PiSettings(
+        prompt=settings.system_prompt_mode or "append",
+        excluded=settings.exclude_tools or (),
+        has_tools=not has_none,
+        skills=() if settings.no_skills else settings.skills or (),
+        inherits_skills=bool(settings.inherit_skills) and not settings.no_skills,
+        extensions=() if settings.no_extensions else settings.extensions or (),
+        reads_instructions=bool(inherits),
+    )
 
 
 def _tools(kind: Kind, listed: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from agents.codemode import codemode_tool
 from agents.filetools.registry import TOOLS
 from agents.loop import AgentMeans, AgentOutcome, AgentSpec, run_agent
 from agents.prompt import system_prompt
+from agents.scripting import ScriptLanguage
 from agents.toolbox import Toolbox, declare
 
 
@@ -34,7 +35,8 @@ class InProcessAgent:
         script = None
         if spec.codemode:
             script = codemode_tool([declare(TOOLS[name]) for name in names], spec.context.mark)
-        system = system_prompt(spec.definition, names, codemode=spec.codemode)
+        scripts = ScriptLanguage.PYTHON if spec.codemode else None
+        system = system_prompt(spec.definition, names, scripts=scripts)
         return await run_agent(
             AgentSpec(spec.attempt, system, brief, spec.rules),
             Toolbox(names, spec.guard(names), spec.context, script=script),

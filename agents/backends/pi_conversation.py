@@ -18,6 +18,7 @@ from agents.backends.pi_records import (
     Asked,
     CallBegan,
     CallEnded,
+    Charged,
     Compacted,
     DialogOpened,
     ExtensionFailed,
@@ -171,7 +172,7 @@ class PiConversation:
         match heard:
             case Replied():
                 await self._reply(heard, brief)
-            case TurnBegan() | Said() | Answered() | Retrying() | Compacted():
+            case TurnBegan() | Said() | Answered() | Charged() | Retrying() | Compacted():
                 self._follow_model(heard)
             case CallBegan() | CallEnded():
                 self._follow_call(heard)
@@ -224,8 +225,10 @@ class PiConversation:
         """Note whether there are messages that the child's model has not seen."""
         self._intake.is_behind = bool(self._unanswered or self._queued)
 
-    def _follow_model(self, heard: TurnBegan | Said | Answered | Retrying | Compacted) -> None:
-        attempt, note, budget = self._attempt.attempt, self._means.note, self._means.budget
+    def _follow_model(
+        self, heard: TurnBegan | Said | Answered | Charged | Retrying | Compacted
+    ) -> None:
+        attempt, note = self._attempt.attempt, self._means.note
         match heard:
             case TurnBegan():
                 self._begin_turn()
@@ -233,17 +236,16 @@ class PiConversation:
                 note(ThinkingDelta(attempt, text) if is_thought else TextDelta(attempt, text))
             case Answered(stop_reason=reason, usage=usage, fault=fault):
                 self._fault = fault
-                budget.spend(self._priced(usage))
                 note(MessageEnded(attempt, reason.value))
-                self._report_usage()
-                self._check(budget.tripped())
+                self._spend(self._priced(usage))
+            case Charged(usage=usage):
+                self._spend(usage)
             case Retrying(delay_s=delay_s):
                 self._retries = True
                 note(ModelThrottled(attempt, delay_s))
             case Compacted(tokens_before=tokens, usage=usage):
-                budget.spend(self._priced(usage))
                 note(ContextCompacted(attempt, tokens))
-                self._report_usage()
+                self._spend(self._priced(usage))
             case _:
                 assert_never(heard)
 
@@ -257,6 +259,11 @@ class PiConversation:
             return
         self._check(self._means.budget.begin_turn())
         self._means.note(TurnStarted(self._attempt.attempt, self._spent.turns))
+
+    def _spend(self, usage: Usage) -> None:
+        self._means.budget.spend(usage)
+        self._report_usage()
+        self._check(self._means.budget.tripped())
 
     def _priced(self, usage: Usage) -> Usage:
         if usage.cost_usd or not (usage.input_tokens or usage.output_tokens):

@@ -6,10 +6,15 @@ agent. When it ends in any other way than by settling, the attempt fails and say
 """
 
 import json
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import trio
 
 from agents.backends.attempt import AttemptSpec
 from agents.backends.pi_conversation import PiConversation, PiMeans
@@ -19,7 +24,9 @@ from agents.loadout import CODEMODE
 from agents.loop import AgentLost, AgentOutcome
 from agents.pi_program import CHILD, PiProgram
 from agents.prompt import system_prompt
+from agents.scripting import ScriptLanguage
 from agents.submission import SUBMIT_RESULT, submit_declaration
+from engine.core.errors import ExternalError
 from engine.core.quote import one_line
 from engine.core.spec import ModelChoice
 from engine.system.duplex import Duplex, open_duplex
@@ -34,16 +41,15 @@ _HEADLESS: Final = (
     "--mode",
     "rpc",
     "--offline",
-    "--no-extensions",
-    "--no-skills",
     "--no-prompt-templates",
     "--no-themes",
-    "--no-context-files",
     "--no-approve",
 )
 _GRACE_S = 3.0
-_STDERR_BYTES = 64 << 10
-_MOST_SAID = 500
+_PROMPT_FILE = "prompt.md"
+_PROMPT_OPTIONS = {"append": "--append-system-prompt", "replace": "--system-prompt"}
+_STDERR_BYTES = 16 << 10
+_MOST_SAID = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +87,18 @@ class PiAgent:
             tools: what it may call, beside `submit_result`; by default what its definition lists.
 
         Raises:
-            ExternalError: the delivery of a message cannot be recorded.
+            ExternalError: the delivery of a message cannot be recorded, or the prompt not be kept.
         """
-        listed = self.spec.attempt.names(tools)
+        attempt = self.spec.attempt
+        listed = attempt.definition.pi.offered(attempt.names(tools))
         names = tuple(name for name in listed if name not in self.spec.missing)
+        scripts = ScriptLanguage.JAVASCRIPT if attempt.codemode else None
+        system = system_prompt(attempt.definition, names, scripts=scripts)
         try:
-            async with open_duplex(self._program(names), grace_s=_GRACE_S) as duplex:
+            async with (
+                _kept_private(system, attempt.context.env) as prompt,
+                open_duplex(self._program(names, prompt), grace_s=_GRACE_S) as duplex,
+            ):
                 return await self._talk(duplex, names, brief)
         except LaunchError as error:
             return AgentLost(str(error), self.means.budget.spent)
@@ -107,11 +119,11 @@ class PiAgent:
             return outcome
         ended = await duplex.wait_exit()
         how = f"signal {ended.signal}" if ended.code is None else f"code {ended.code}"
-        said = one_line(ended.stderr.decode(errors="replace"), _MOST_SAID)
+        said = _last_words(ended.stderr)
         last = f"; it last said: {said}" if said else ""
         return AgentLost(f"Pi ended by itself, with {how}{last}", self.means.budget.spent)
 
-    def _program(self, names: tuple[str, ...]) -> ProcessSpec:
+    def _program(self, names: tuple[str, ...], prompt: Path) -> ProcessSpec:
         attempt = self.spec.attempt
         declaration = submit_declaration(attempt.definition.kind)
         shown = {
@@ -120,26 +132,59 @@ class PiAgent:
             "parameters": declaration.parameters,
         }
         return ProcessSpec(
-            argv=(*self.spec.pi.argv, *self._options(names)),
+            argv=(*self.spec.pi.argv, *self._options(names, prompt)),
             cwd=attempt.context.root,
             env={**attempt.context.env, CHILD_VARIABLE: json.dumps({"submit": shown})},
-            output=ToMemory(_STDERR_BYTES),
+            output=ToMemory(_STDERR_BYTES, keeps_end=True),
             mark=attempt.context.mark,
         )
 
-    def _options(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _options(self, names: tuple[str, ...], prompt: Path) -> tuple[str, ...]:
         attempt, choice = self.spec.attempt, self.spec.choice
-        extensions = ["-e", str(CHILD)]
+        own = ["-e", str(CHILD)]
         tools = [*names, SUBMIT_RESULT]
         if attempt.codemode:
-            extensions += ["-e", f"builtin:{CODEMODE}"]
+            own += ["-e", f"builtin:{CODEMODE}"]
             tools.append(CODEMODE)
-        system = system_prompt(attempt.definition, names, codemode=attempt.codemode)
+        pi = attempt.definition.pi
         return (
             *_HEADLESS,
-            *extensions,
+            *pi.options(attempt.context.home),
+            *own,
             *("--tools", ",".join(tools)),
             *("--model", f"{choice.provider}/{choice.id}", "--thinking", choice.thinking.value),
             *("--session", str(self.spec.session)),
-            *("--append-system-prompt", system),
+            *(_PROMPT_OPTIONS[pi.prompt], str(prompt)),
         )
+
+
+def _last_words(stderr: bytes) -> str:
+    """Return the end of what a child wrote to stderr, on one line that starts with one of its."""
+    text = stderr.decode(errors="replace").strip()
+    end = text[-_MOST_SAID:]
+    if len(end) < len(text):
+        end = end.partition("\n")[2] or end
+    return one_line(end, _MOST_SAID)
+
+
+@asynccontextmanager
+async def _kept_private(text: str, env: Mapping[str, str]) -> AsyncIterator[Path]:
+    """Keep a text in a file that only this user reads, until the block is left.
+
+    A command line may be too short for it, and everybody can read that.
+    """
+    folder = await trio.to_thread.run_sync(_save_prompt, text, env.get("TMPDIR") or None)
+    try:
+        yield folder / _PROMPT_FILE
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def _save_prompt(text: str, temporary: str | None) -> Path:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="pinata-pi-", dir=temporary or "/tmp"))  # noqa: S108 - the name below it is unguessable
+        (folder / _PROMPT_FILE).write_text(text, "utf-8")
+    except OSError as error:
+        raise ExternalError(f"cannot keep the system prompt for Pi: {error}") from error
+    return folder

@@ -5,6 +5,7 @@ that nobody expects. Source: Pi's RPC protocol as version 1.6 speaks it.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -15,6 +16,7 @@ from agents.models.port import StopReason, Usage
 ASKING: Final = "pinata:ask"
 _MOST_SAID = 500
 _NAME_CHARS = 200
+_HALF = re.compile(r"\\u[dD]", re.ASCII)
 # No count of tokens, no delay and no price is larger; what claims to be counts as none.
 _LARGEST = 1e12
 
@@ -81,6 +83,13 @@ class CallEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Charged:
+    """A tool call was charged for by itself, such as a script that asked another model."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """The child asks its model once more after a fault, when `delay_s` have passed."""
 
@@ -137,6 +146,7 @@ Heard: TypeAlias = (
     | Answered
     | CallBegan
     | CallEnded
+    | Charged
     | Retrying
     | Compacted
     | Queued
@@ -155,7 +165,7 @@ def decode_record(line: bytes) -> Heard | None:
         PiProtocolError: it is no record of Pi's.
     """
     try:
-        record = json.loads(line)
+        record = _decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise PiProtocolError(f"it sent a line that is not JSON: {_shown(line)}") from error
     if not isinstance(record, dict):
@@ -163,6 +173,22 @@ def decode_record(line: bytes) -> Heard | None:
     found = _Record(record)
     read = _READERS.get(found.some_text("type"))
     return None if read is None else read(found)
+
+
+def _decode(text: str) -> object:
+    """Return what JSON says, with halves of characters, which no file can hold, replaced."""
+    found = json.loads(text)
+    return _mended(found) if _HALF.search(text) else found
+
+
+def _mended(value: object) -> object:
+    if isinstance(value, str):
+        return whole_characters(value)
+    if isinstance(value, list):
+        return [_mended(each) for each in value]
+    if isinstance(value, dict):
+        return {whole_characters(name): _mended(each) for name, each in value.items()}
+    return value
 
 
 def _shown(line: bytes) -> str:
@@ -179,7 +205,7 @@ class _Record:
         found = self.fields.get(name)
         if not isinstance(found, str):
             raise PiProtocolError(f"it sent a record whose {name} is no text")
-        return whole_characters(found)
+        return found
 
     def some_text(self, name: str) -> str:
         return self.text(name) if isinstance(self.fields.get(name), str) else ""
@@ -220,8 +246,10 @@ class _Record:
             case _:
                 return None
 
-    def message(self) -> Answered | None:
+    def message(self) -> Answered | Charged | None:
         message = self.inner("message")
+        if message.some_text("role") == "toolResult" and message.inner("usage").fields:
+            return Charged(message.usage())
         if message.some_text("role") != "assistant":
             return None
         reason = message.some_text("stopReason")
@@ -293,7 +321,7 @@ _READERS: Mapping[str, Callable[[_Record], Heard | None]] = {
 
 def _question(text: str) -> Mapping[str, Any]:
     try:
-        question = json.loads(text)
+        question = _decode(text)
     except (ValueError, RecursionError) as error:
         raise PiProtocolError("its extension asked what is not JSON") from error
     if not isinstance(question, dict):

@@ -18,9 +18,11 @@ class ToMemory:
 
     Attributes:
         limit_bytes: of each stream, so much is kept from its start; the rest is read and dropped.
+        keeps_end: keep so much of its end instead.
     """
 
     limit_bytes: int = 64 << 20
+    keeps_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,25 @@ class MemorySink:
     def contents(self) -> bytes:
         """Return what was kept."""
         return b"".join(self._kept)
+
+
+class EndSink(MemorySink):
+    """Keeps the last `limit_bytes` of a stream in memory."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(limit_bytes)
+        self._limit = limit_bytes
+        self._end = b""
+
+    async def take(self, data: bytes) -> None:
+        """Keep `data`, and as much of what came before as there is room for."""
+        whole = self._end + data
+        self.overflowed = self.overflowed or len(whole) > self._limit
+        self._end = whole[max(0, len(whole) - self._limit) :]
+
+    def contents(self) -> bytes:
+        """Return what was kept."""
+        return self._end
 
 
 def _nothing() -> None:
@@ -137,8 +158,9 @@ def open_sinks(output: Output, closing: ExitStack) -> tuple[Budget, Sink, Sink]:
         ExternalError: a file is there already, or cannot be made.
     """
     match output:
-        case ToMemory(limit_bytes=limit):
-            return Budget(0), MemorySink(limit), MemorySink(limit)
+        case ToMemory(limit_bytes=limit, keeps_end=keeps_end):
+            sink = EndSink if keeps_end else MemorySink
+            return Budget(0), sink(limit), sink(limit)
         case ToFiles(limit_bytes=limit, heard=heard):
             budget = Budget(limit)
             sinks = [

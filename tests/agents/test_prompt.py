@@ -7,6 +7,7 @@ import pytest
 from agents.definition import Source
 from agents.prompt import system_prompt
 from agents.roster import Layer, load_roster
+from agents.scripting import ScriptLanguage
 
 DEFINITIONS = load_roster().definitions
 SCOUT = DEFINITIONS["scout"]
@@ -14,34 +15,34 @@ SCOUT = DEFINITIONS["scout"]
 
 def test_siblings_share_their_prompt_to_the_byte() -> None:
     again = load_roster().definitions["scout"]
-    assert system_prompt(SCOUT, list(SCOUT.tools), codemode=False) == system_prompt(
-        again, again.tools, codemode=False
+    assert system_prompt(SCOUT, list(SCOUT.tools), scripts=None) == system_prompt(
+        again, again.tools, scripts=None
     )
 
 
 def test_tools_are_listed_in_their_order_with_the_one_that_ends_it() -> None:
-    prompt = system_prompt(SCOUT, ("ls", "read"), codemode=False)
+    prompt = system_prompt(SCOUT, ("ls", "read"), scripts=None)
     assert "## Your tools\n\n- `ls`\n- `read`\n- `submit_result`\n" in prompt
 
 
 def test_only_definition_tools_and_codemode_decide_it() -> None:
     elsewhere = replace(SCOUT, source=Source.USER)
-    base = system_prompt(SCOUT, SCOUT.tools, codemode=False)
-    assert system_prompt(elsewhere, SCOUT.tools, codemode=False) == base
+    base = system_prompt(SCOUT, SCOUT.tools, scripts=None)
+    assert system_prompt(elsewhere, SCOUT.tools, scripts=None) == base
     others = {
-        system_prompt(SCOUT, SCOUT.tools[::-1], codemode=False),
-        system_prompt(SCOUT, SCOUT.tools, codemode=True),
-        system_prompt(DEFINITIONS["reviewer"], SCOUT.tools, codemode=False),
-        system_prompt(replace(SCOUT, persona="Other.\n"), SCOUT.tools, codemode=False),
+        system_prompt(SCOUT, SCOUT.tools[::-1], scripts=None),
+        *(system_prompt(SCOUT, SCOUT.tools, scripts=language) for language in ScriptLanguage),
+        system_prompt(DEFINITIONS["reviewer"], SCOUT.tools, scripts=None),
+        system_prompt(replace(SCOUT, persona="Other.\n"), SCOUT.tools, scripts=None),
         base,
     }
-    assert len(others) == 5
+    assert len(others) == 6
 
 
 @pytest.mark.parametrize("name", ["builder", "reviewer", "scout"])
 def test_persona_comes_first_and_nothing_of_a_task_is_in_it(name: str) -> None:
     definition = DEFINITIONS[name]
-    prompt = system_prompt(definition, definition.tools, codemode=False)
+    prompt = system_prompt(definition, definition.tools, scripts=None)
     assert prompt.startswith(definition.persona)
     assert prompt.endswith("\n")
     assert not re.search(r"(?<![\w.])/(?:\w+/)+", prompt), "an absolute path"
@@ -50,7 +51,7 @@ def test_persona_comes_first_and_nothing_of_a_task_is_in_it(name: str) -> None:
 
 def test_each_kind_learns_what_changed_files_mean_for_it() -> None:
     prompts = {
-        name: system_prompt(each, each.tools, codemode=False) for name, each in DEFINITIONS.items()
+        name: system_prompt(each, each.tools, scripts=None) for name, each in DEFINITIONS.items()
     }
     assert "lists every path that differs" in prompts["builder"]
     assert "`changedFiles` is empty" in prompts["scout"]
@@ -58,7 +59,7 @@ def test_each_kind_learns_what_changed_files_mean_for_it() -> None:
 
 
 def test_codemode_is_explained_when_it_is_there() -> None:
-    prompt = system_prompt(SCOUT, ("read", "ls"), codemode=True)
+    prompt = system_prompt(SCOUT, ("read", "ls"), scripts=ScriptLanguage.PYTHON)
     assert "- `read`\n- `ls`\n- `codemode`\n- `submit_result`\n" in prompt
     assert "a script in Python" in prompt
     assert 'text = read(path="README.md")\n' in prompt
@@ -68,7 +69,7 @@ def test_codemode_is_explained_when_it_is_there() -> None:
 @pytest.mark.parametrize("name", ["builder", "reviewer", "scout"])
 def test_the_example_script_calls_only_tools_of_the_agent(name: str) -> None:
     definition = DEFINITIONS[name]
-    prompt = system_prompt(definition, definition.tools, codemode=True)
+    prompt = system_prompt(definition, definition.tools, scripts=ScriptLanguage.PYTHON)
     (script,) = re.findall(r"```python\n(.*?)```", prompt, re.DOTALL)
     compile(script, "example", "exec")
     called = set(re.findall(r"\b(\w+)\(\w+=", script))
@@ -76,8 +77,18 @@ def test_the_example_script_calls_only_tools_of_the_agent(name: str) -> None:
     assert called == set(definition.tools[:2])
 
 
+@pytest.mark.parametrize("name", ["builder", "reviewer", "scout"])
+def test_an_agent_in_pi_is_taught_its_scripts_in_javascript(name: str) -> None:
+    definition = DEFINITIONS[name]
+    prompt = system_prompt(definition, definition.tools, scripts=ScriptLanguage.JAVASCRIPT)
+    assert "Python" not in prompt
+    (script,) = re.findall(r"```js\n(.*?)```", prompt, re.DOTALL)
+    assert tuple(re.findall(r"await tools\.(\w+)\(\{ \w+:", script)) == definition.tools[:2]
+    assert prompt.count("\n```") == 2
+
+
 def test_an_agent_whose_tools_make_no_example_is_told_of_scripts_all_the_same() -> None:
-    prompt = system_prompt(SCOUT, ("web_search",), codemode=True)
+    prompt = system_prompt(SCOUT, ("web_search",), scripts=ScriptLanguage.PYTHON)
     assert "## Scripts" in prompt
     assert "```" not in prompt
 
@@ -88,7 +99,7 @@ def test_tasks_of_one_custom_agent_share_its_prompt(tmp_path: Path) -> None:
     prompts = set()
     for _ in range(2):
         digger = load_roster([Layer(Source.USER, tmp_path)]).definitions["digger"]
-        prompts.add(system_prompt(digger, digger.tools, codemode=False))
+        prompts.add(system_prompt(digger, digger.tools, scripts=None))
     (prompt,) = prompts
     assert prompt.startswith("Dig.\n")
     assert "- `grep`\n- `read`\n- `submit_result`\n" in prompt

@@ -191,6 +191,49 @@ async def test_no_tool_of_pis_reads_the_keys_and_no_command_sees_them(tmp_path: 
     assert KEY not in (tmp_path / "conversation.jsonl").read_text()
 
 
+async def test_calls_of_a_script_are_asked_about_and_counted_like_others(tmp_path: Path) -> None:
+    studio = PiStudio(tmp_path, Kind.WRITER, ownership=("mine.txt",), codemode=True)
+    script = """
+    const done = [];
+    for (const path of ["mine.txt", "yours.txt"]) {
+      try { await tools.write({ path, content: "x" }); done.push(path); }
+      catch (error) { done.push(error.message); }
+    }
+    try { await tools.submit_result({}); } catch (error) { done.push("no submit_result"); }
+    try { await tools.codemode({ code: "1" }); } catch (error) { done.push("no codemode"); }
+    return done;
+    """
+    turns = [says("codemode", code=script), submits(changedFiles=["mine.txt"])]
+    async with studio.agent(playing(*turns)) as (agent, server):
+        outcome = await agent.run("Begin.")
+    assert isinstance(outcome, Submitted)
+    assert [path.name for path in studio.root.iterdir()] == ["mine.txt"]
+    said = studio.texts("tool codemode")[0]
+    assert "this task may change" in said
+    assert "no submit_result" in said
+    assert "no codemode" in said
+    tools = [note.tool for note in studio.notes if isinstance(note, ToolStarted)]
+    assert tools[:3] == ["codemode", "write", "write"]
+    assert outcome.spent.tool_calls == len(tools)
+    assert "a script in JavaScript" in json.dumps(server.requests[0].body)
+
+
+async def test_a_script_gives_a_reader_no_tool_that_it_has_not(tmp_path: Path) -> None:
+    studio = PiStudio(tmp_path, codemode=True)
+    script = """
+    const done = [];
+    for (const name of ["bash", "write", "edit", "powershell"]) {
+      try { await tools[name]({ path: "a.txt", content: "x", command: "touch a.txt" }); }
+      catch (error) { done.push(name); }
+    }
+    return done.join();
+    """
+    async with studio.agent(playing(says("codemode", code=script), reports())) as (agent, _):
+        assert isinstance(await agent.run("Begin."), Submitted)
+    assert list(studio.root.iterdir()) == []
+    assert "bash,write,edit,powershell" in studio.texts("tool codemode")[0]
+
+
 async def test_nothing_of_the_child_is_left_when_it_is_cancelled(tmp_path: Path) -> None:
     family.become_subreaper()
     studio = PiStudio(tmp_path, Kind.WRITER, mark="token/look.1")

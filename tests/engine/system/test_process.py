@@ -172,6 +172,12 @@ async def test_captured_output_keeps_its_start_and_lets_the_program_finish() -> 
     assert (ended.stdout, ended.overflowed, ended.code) == (b"y\n" * 50, True, 5)
 
 
+async def test_captured_output_can_keep_its_end_instead() -> None:
+    end = ToMemory(4, keeps_end=True)
+    ended = await run(spec(shell("yes | head -c 1000000; printf 12345"), output=end))
+    assert (ended.stdout, ended.stderr, ended.overflowed) == (b"2345", b"", True)
+
+
 async def test_output_of_exactly_the_limit_is_not_too_long() -> None:
     ended = await run(spec(shell("printf 12345"), output=ToMemory(5)))
     assert (ended.stdout, ended.overflowed) == (b"12345", False)
