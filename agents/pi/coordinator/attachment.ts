@@ -5,6 +5,7 @@ import { truncateToWidth } from "@earendil-works/pi-tui";
 import { Bridge, type Frame } from "./bridge.ts";
 import { Deliveries, type Delivery } from "./deliveries.ts";
 import { findProgram } from "./program.ts";
+import { Streams } from "./streams.ts";
 
 const PROTOCOL = 1;
 const PATIENCE_MS = 20_000;
@@ -16,6 +17,7 @@ export class Attachment {
   readonly deliveries: Deliveries;
   readonly #ctx: ExtensionContext;
   #bridge: Bridge | undefined;
+  #streams: Streams | undefined;
   #isCurrent = true;
   #returns = 0;
   // Of whoever waits for the host's first frame.
@@ -37,6 +39,7 @@ export class Attachment {
       (reason) => this.#lose(bridge, reason),
     );
     this.#bridge = bridge;
+    this.#streams = new Streams(this.#ctx.modelRegistry, (frame) => bridge.send(frame));
     const welcome = new Promise<Frame>((resolve, reject) => {
       this.#greeted = { welcome: resolve, refuse: reject };
     });
@@ -48,6 +51,7 @@ export class Attachment {
       cwd: this.#ctx.cwd,
       mode: this.#ctx.mode,
       trust: this.#ctx.isProjectTrusted(),
+      lendsModels: true,
     });
     try {
       const frame = await inTime(welcome);
@@ -112,6 +116,8 @@ export class Attachment {
         this.#leave(bridge);
         this.#tell(String(frame.reason ?? frame.error));
         break;
+      default:
+        this.#streams?.hear(frame);
     }
   }
 
@@ -136,6 +142,7 @@ export class Attachment {
   #leave(bridge: Bridge): void {
     if (bridge !== this.#bridge || !this.#isCurrent) return;
     this.#bridge = undefined;
+    this.#streams?.end();
     this.#ctx.ui.setStatus(NAME, undefined);
     this.#show(undefined);
     void bridge.close("reload");
@@ -148,6 +155,7 @@ export class Attachment {
 
   async end(reason: string): Promise<void> {
     this.#isCurrent = false;
+    this.#streams?.end();
     this.deliveries.stop();
     await this.#bridge?.close(reason);
   }
