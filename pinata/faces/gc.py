@@ -13,8 +13,6 @@ from pinata.faces.progress import Progress
 from pinata.tools.registry import Answer
 from pinata.work.observer import Silence
 
-_SHORT_ID_CHARS = 8
-
 
 async def _gc(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
@@ -32,7 +30,7 @@ def gc_lines(answer: Answer) -> Iterator[str]:
     for item in going:
         yield f"{verb} {_named(item)}"
     for run in answer["retired"]:
-        yield f"{'retired' if is_done else 'would retire'} run {run[:_SHORT_ID_CHARS]}"
+        yield f"{'retired' if is_done else 'would retire'} run {text.short(run)}"
     for item in answer["kept"]:
         yield f"kept {_named(item)}: {text.visible(item['reason'])}"
     for item in answer["failed"]:
@@ -45,7 +43,7 @@ def gc_lines(answer: Answer) -> Iterator[str]:
 
 def _named(item: Mapping[str, Any]) -> str:
     """Return what an item is and whose."""
-    run = item.get("run", "")[:_SHORT_ID_CHARS]
+    run = text.short(item.get("run", ""))
     if item["what"] == "run":
         return f"run {run}"
     whose = f" of run {run}" if run else ""

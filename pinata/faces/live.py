@@ -16,11 +16,10 @@ from engine.system.clock import Clock
 from pinata.faces import output
 from pinata.faces.board import board
 from pinata.faces.frame import frame
-from pinata.faces.text import notice_lines
+from pinata.faces.text import notice_lines, short
 from pinata.faces.watched import Watched
 from pinata.work.observer import OpenedRun
 
-SHORT_ID = 8
 # Often enough for clocks that show seconds; what happens is drawn sooner.
 _REDRAW_S = 1.0
 _PAUSE_S = 0.1
@@ -126,7 +125,7 @@ class LiveView:
 
 def _refresh(live: Live, run: OpenedRun, view: RunView, now_ms: int) -> None:
     size = live.console.size
-    shown = board(run.id[:SHORT_ID], view, run.after, now_ms, max(1, size.height - _OTHER_LINES))
+    shown = board(short(run.id), view, run.after, now_ms, max(1, size.height - _OTHER_LINES))
     if not live.is_started:
         for notice in notice_lines({"notices": run.notices}, size.width):
             live.console.print(Text(notice))

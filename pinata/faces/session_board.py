@@ -12,7 +12,7 @@ from engine.core.view import RunView
 from engine.records.host import status, widget
 from engine.system.clock import Clock
 from pinata.faces.board import Row, row
-from pinata.faces.text import visible
+from pinata.faces.text import SHORT_ID_CHARS, short, visible
 from pinata.faces.watched import Watched
 from pinata.work.host_seat import Send
 from pinata.work.observer import Observer
@@ -21,7 +21,6 @@ from pinata.work.observer import Observer
 PAUSE_S: Final = 0.5
 # Pi shows ten lines of a widget: the headings, the rows, and how many more there are.
 MOST_ROWS: Final = 8
-SHORT_ID: Final = 8
 _MARKS = {Status.QUEUED: "·", Status.RUNNING: "▸", Status.SUCCEEDED: "✓"}
 _WRONG = "✗"
 _NAME_CHARS = 24
@@ -160,7 +159,7 @@ class AgentRow:
 def _agents(watched: Watched, now_ms: int, *, several: bool) -> Iterator[AgentRow]:
     run = watched.run
     assert run is not None
-    prefix = f"{run.id[:SHORT_ID]}/" if several else ""
+    prefix = f"{short(run.id)}/" if several else ""
     for task, after in run.after.items():
         seen = watched.view.tasks.get(task)
         if seen is not None and seen.status is Status.RUNNING:
@@ -185,7 +184,7 @@ def _cells(each: AgentRow) -> tuple[str, ...]:
     shown = each.row
     return (
         _MARKS.get(shown.status, _WRONG),
-        each.task[: _NAME_CHARS + SHORT_ID + 1],
+        each.task[: _NAME_CHARS + SHORT_ID_CHARS + 1],
         visible(each.agent)[:_NAME_CHARS],
         each.backend,
         *(shown.time, shown.turns, shown.calls, shown.tokens, shown.cost),

@@ -20,7 +20,7 @@ from pinata.faces.board import board
 from pinata.faces.command import as_lines, as_text
 from pinata.faces.gc import gc_lines
 from pinata.faces.reading import status_text
-from pinata.faces.session_board import SHORT_ID, AgentRow, SessionBoard, table
+from pinata.faces.session_board import AgentRow, SessionBoard, table
 from pinata.work.context import Context
 from pinata.work.observer import OpenedRun
 from pinata.work.runtime import Runtime
@@ -97,8 +97,8 @@ class SessionCommands:
     async def _open(self, context: Context, given: Namespace) -> str:
         run = (await _find(context, given.run)).opened
         if given.task is not None and given.task not in run.after:
-            raise UsageError(f"run {run.id[:SHORT_ID]} has no task {quote_value(given.task)}")
-        words = ["pinata", "view", run.id[:SHORT_ID], *filter(None, [given.task])]
+            raise UsageError(f"run {text.short(run.id)} has no task {quote_value(given.task)}")
+        words = ["pinata", "view", text.short(run.id), *filter(None, [given.task])]
         return f"in another terminal: cd {shlex.quote(str(context.cwd))} && {shlex.join(words)}\n"
 
     async def _rerun(self, context: Context, given: Namespace) -> str:
@@ -109,9 +109,8 @@ class SessionCommands:
             )
         )
         run = (await begun.wait_opened()).id
-        return (
-            f"run {run[:SHORT_ID]} goes on; /pinata status {run[:SHORT_ID]} tells how it stands\n"
-        )
+        name = text.short(run)
+        return f"run {name} goes on; /pinata status {name} tells how it stands\n"
 
     async def _gc(self, context: Context, given: Namespace) -> str:
         answer = await app.collect_garbage(
@@ -146,7 +145,7 @@ async def _find(context: Context, prefix: str | None) -> StoredSource:
 
 
 def _board_lines(run: OpenedRun, now_ms: int) -> Iterator[str]:
-    shown = board(run.id[:SHORT_ID], run.view, run.after, now_ms, _MOST_ROWS)
+    shown = board(text.short(run.id), run.view, run.after, now_ms, _MOST_ROWS)
     yield shown.title
     yield from table(
         [

@@ -12,7 +12,7 @@ _MARKS = {"succeeded": "✓", "running": "▸", "queued": "·"}
 _STREAMS = ("stdout", "stderr")
 # What a verification that applied nothing sees: it cannot tell the one from the other.
 _NOT_THERE = "not applied yet, or edited since"
-_SHORT_ID = 8
+SHORT_ID_CHARS = 8
 _PROSE_LINES = 4
 # What an integration left in the checkout, by how far it got.
 _CHECKOUT = {
@@ -36,6 +36,11 @@ def visible(text: str) -> str:
     return escape(text).replace("\n", " ").replace("\t", " ")
 
 
+def short(whole: str) -> str:
+    """Return as much of an id as people are shown, which is enough to name a run by."""
+    return whole[:SHORT_ID_CHARS]
+
+
 def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     """Yield the lines that show a run's summary.
 
@@ -47,7 +52,7 @@ def run_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
         yield answer["message"]
         return
     counts = ", ".join(f"{n} {status}" for status, n in answer["counts"].items())
-    yield f"run {answer['run'][:_SHORT_ID]} {answer['status']} ({counts})"
+    yield f"run {short(answer['run'])} {answer['status']} ({counts})"
     if answer.get("reason"):
         yield from _prose("reason", answer["reason"], width)
     tasks = answer["tasks"]
@@ -178,15 +183,15 @@ def outline_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     if not answer["runs"]:
         yield "there are no runs yet"
     for run in answer["runs"]:
-        short = run["run"][:_SHORT_ID]
+        name = short(run["run"])
         if "error" in run:
-            yield f"{short}  {visible(run['error'])}"
+            yield f"{name}  {visible(run['error'])}"
             continue
         at = datetime.fromtimestamp(run["startedAt"] / 1000).astimezone()
         tasks = f"{run['taskCount']} task{'' if run['taskCount'] == 1 else 's'}"
         state = run.get("integration")
         applied = f"  {_CHECKOUT[state]}" if state else ""
-        yield f"{short}  {at:%Y-%m-%d %H:%M}  {run['status']:<9}  {tasks}{applied}"
+        yield f"{name}  {at:%Y-%m-%d %H:%M}  {run['status']:<9}  {tasks}{applied}"
 
 
 def notice_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
@@ -203,7 +208,7 @@ def notice_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]
 
 def integration_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     """Yield the lines that show what an integration did."""
-    yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}"
+    yield f"run {short(answer['run'])} {answer['status']}"
     for entry in answer["files"]:
         yield f"  {entry['status']} {visible(entry['path'])}"
     yield from _check_lines(answer["checks"], logs=True)
@@ -215,7 +220,7 @@ def integration_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator
 
 def verification_lines(answer: Mapping[str, Any], width: int = WIDTH) -> Iterator[str]:
     """Yield the lines that show what a verification of a destination saw."""
-    yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}, {answer['application']}"
+    yield f"run {short(answer['run'])} {answer['status']}, {answer['application']}"
     yield from _check_lines(answer["checks"], logs=True)
     for check in answer["omitted"]:
         yield f"  check {check} not run"
@@ -227,7 +232,7 @@ def evidence_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that show what came of holding something against evidence."""
     pinned = "" if answer["pinned"] else " (nothing pins it)"
     application = answer.get("application")
-    yield f"evidence {answer['evidence'][:_SHORT_ID]}{pinned}: {answer['status']}" + (
+    yield f"evidence {short(answer['evidence'])}{pinned}: {answer['status']}" + (
         f", {application}" if application else ""
     )
     for fault in answer["faults"]:
@@ -255,7 +260,7 @@ def _receipt_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
 
 def changes_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that show a hand-off."""
-    yield f"run {answer['run'][:_SHORT_ID]} hand-off {answer['handoff'][:_SHORT_ID]}"
+    yield f"run {short(answer['run'])} hand-off {short(answer['handoff'])}"
     for builder in answer["builders"]:
         approved = ", ".join(review["task"] for review in builder["reviews"])
         yield f"  {builder['task']} (approved by {approved})"
@@ -280,7 +285,7 @@ def _check_lines(checks: Sequence[Mapping[str, Any]], *, logs: bool) -> Iterator
 
 def rollback_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that show what became of each file."""
-    yield f"run {answer['run'][:_SHORT_ID]} {answer['status']}"
+    yield f"run {short(answer['run'])} {answer['status']}"
     for entry in answer["files"]:
         yield f"  {entry['outcome']} {visible(entry['path'])}"
     yield from notice_lines(answer)

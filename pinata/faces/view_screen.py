@@ -18,8 +18,7 @@ from engine.core.quote import escape
 from engine.core.view import RunView, TaskView
 from pinata.faces.board import Board, Cursor, board, duration
 from pinata.faces.frame import frame, line
-from pinata.faces.live import SHORT_ID
-from pinata.faces.text import visible
+from pinata.faces.text import short, visible
 from pinata.faces.view_state import Draft, Sight, ViewState
 from pinata.work.observer import OpenedRun
 
@@ -130,7 +129,7 @@ def _went_wrong(status: Status) -> bool:
 
 def _board(scene: Scene, most_rows: int, cursor: Cursor | None) -> Board:
     run = scene.run
-    return board(run.id[:SHORT_ID], scene.view, run.after, scene.now_ms, most_rows, cursor)
+    return board(short(run.id), scene.view, run.after, scene.now_ms, most_rows, cursor)
 
 
 def _bottom(scene: Scene, state: ViewState, size: Size) -> tuple[Text, Text]:
@@ -140,7 +139,7 @@ def _bottom(scene: Scene, state: ViewState, size: Size) -> tuple[Text, Text]:
         keys = line(said, "yellow") if said else line(_TYPING_KEYS, "dim")
         return _prompt(state.draft, size.columns), keys
     if state.asks:
-        question = f"cancel the whole run {scene.run.id[:SHORT_ID]}? y/n"
+        question = f"cancel the whole run {short(scene.run.id)}? y/n"
         return line(question, "bold yellow"), line(_ASKING_KEYS, "dim")
     keys = line(_TALK_KEYS if state.is_reading else _TABLE_KEYS, "dim")
     return line(said or visible(scene.notice), "yellow"), keys
