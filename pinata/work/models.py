@@ -80,6 +80,11 @@ class ChosenModel:
         """Provider and id, for people."""
         return _name(self.choice)
 
+    @property
+    def backend(self) -> Backend:
+        """What runs the agent's loop."""
+        return Backend.PROCESS if isinstance(self.way, PiWay) else Backend.IN_PROCESS
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSources:

@@ -45,5 +45,4 @@ class Run:
 
     def backend_of(self, task: TaskId) -> Backend:
         """Return what runs the agent of a task."""
-        spec = self.spec.task(task)
-        return spec.backend or self.definition(task).backend or self.spec.config.backend
+        return self.models[task].backend
