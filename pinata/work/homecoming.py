@@ -9,12 +9,12 @@ import trio
 from engine.core.errors import HeldElsewhereError, PinataError
 from engine.store import RunFolder
 from pinata.work.blocking import in_thread
-from pinata.work.conduct import resume
 from pinata.work.context import Context
 from pinata.work.observer import Observer
 from pinata.work.owed import Accounts, Owed
 from pinata.work.owned_run import Answer
 from pinata.work.planning import changed_definitions
+from pinata.work.resumption import resume
 from pinata.work.session import Session
 from pinata.work.settlement import settle
 from pinata.work.takeover import taken_over

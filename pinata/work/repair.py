@@ -5,9 +5,9 @@ from engine.core.graph import TaskGraph
 from engine.core.ids import TaskId
 from engine.core.recovery import recover, state_after
 from engine.core.repair import RepairRules, refusal, repair_events, settled_ms
-from pinata.work.conduct import take_up
 from pinata.work.context import Context
 from pinata.work.history import StoredRun
+from pinata.work.resumption import take_up
 from pinata.work.unknown_task import UnknownTaskError
 
 

@@ -14,10 +14,10 @@ from engine.core.repair import settled_ms
 from engine.core.rerun import lost_tasks, refusal, rerun_events
 from engine.core.spec import Kind
 from engine.core.state import RunState
-from pinata.work.conduct import take_up
 from pinata.work.context import Context
 from pinata.work.history import StoredRun
 from pinata.work.places import Places
+from pinata.work.resumption import take_up
 from worktrees.discovery import discover
 from worktrees.root import find_root
 
