@@ -37,6 +37,9 @@ def read_transcript(path: Path) -> tuple[SaidMessage, ...]:
             entry = json.loads(line)
             if entry["type"] == "message":
                 messages.append(_said(entry["message"]))
+            elif entry["type"] == "custom_message":
+                # An extension of Pi's said it, and the model read it as its user's.
+                messages.append(_said({"role": "user", "content": entry["content"]}))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptionError(f"{path}: line {number} is not a session entry") from error
     return tuple(messages)

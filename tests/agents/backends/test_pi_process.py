@@ -1,4 +1,4 @@
-"""Agents that are a real Pi: what every backend promises, and what only processes can do wrong."""
+"""Agents that are a real Pi: what is Pi's own about them, and how they end."""
 
 import json
 import signal
@@ -9,33 +9,18 @@ from typing import Any
 import pytest
 import trio
 
-from agents.backends.attempt import RESULT_ONLY_TOOLS
-from agents.budget import Budget, BudgetKind
-from agents.loop import REMINDER, AgentLost, BudgetExceeded, NoResult, ProviderFailed, Submitted
+from agents.loop import AgentLost, ProviderFailed, Submitted
 from agents.models.script import decode_script
 from agents.pi_program import PiProgram
-from agents.purse import Purse
-from engine.core.events import (
-    MessageEnded,
-    ModelThrottled,
-    Sender,
-    TextDelta,
-    ToolEnded,
-    ToolStarted,
-    TurnStarted,
-    UsageReported,
-)
-from engine.core.ids import AttemptId, TaskId
+from engine.core.events import ToolStarted
 from engine.core.spec import Kind
 from engine.system import family
-from tests.support.agents import FINGERPRINT
 from tests.support.model_server import Answer, ModelRequest, from_script
 from tests.support.pi_agents import KEY, PiStudio
 from tests.support.programs import is_running
-from tests.support.projects import approves, reports, says, shell, submits
+from tests.support.projects import reports, says, shell, submits
 
 pytestmark = pytest.mark.slow
-ATTEMPT = AttemptId(TaskId("look"), 1)
 LONG_S = 60
 USAGE = {"input": 1_000, "output": 100}
 
@@ -45,129 +30,19 @@ def playing(*turns: dict[str, Any]) -> Callable[[ModelRequest], Answer]:
     return from_script(decode_script(json.dumps({"any": list(turns)}).encode(), "test.json"))
 
 
-async def test_a_reader_looks_with_pis_own_tools_and_hands_in(tmp_path: Path) -> None:
+async def test_a_reader_searches_with_pis_own_tools_and_costs_what_pi_says(tmp_path: Path) -> None:
     studio = PiStudio(tmp_path)
     studio.root.mkdir()
     (studio.root / "a.txt").write_text("hello\n")
-    looks = {"text": "I look.", "usage": USAGE} | says("read", path="a.txt")
-    async with studio.agent(playing(looks, reports())) as (agent, server):
+    looks = says("grep", pattern="hel+o") | {"usage": USAGE}
+    spies = says("grep", pattern="apiKey", path="..")
+    async with studio.agent(playing(looks, spies, reports())) as (agent, _):
         outcome = await agent.run("Begin.")
     assert isinstance(outcome, Submitted)
-    assert outcome.submission.brief == "it is so"
-    assert (outcome.spent.turns, outcome.spent.tool_calls) == (2, 2)
-    assert "hello" in studio.texts("tool read")[0]
-    assert len(server.requests) == 2
-    kinds = [type(note) for note in studio.notes if not isinstance(note, UsageReported)]
-    assert kinds[:5] == [TurnStarted, TextDelta, MessageEnded, ToolStarted, ToolEnded]
-    started = next(note for note in studio.notes if isinstance(note, ToolStarted))
-    assert (started.attempt, started.tool, started.summary) == (ATTEMPT, "read", "a.txt")
-    last = [note for note in studio.notes if isinstance(note, UsageReported)][-1]
-    assert (last.turns, last.tool_calls) == (2, 2)
-    assert (last.input_tokens, last.output_tokens) == (1_000, 100)
-    assert last.cost_usd == pytest.approx(0.0012)
-
-
-async def test_a_writer_writes_what_it_owns_and_nothing_else(tmp_path: Path) -> None:
-    studio = PiStudio(tmp_path, Kind.WRITER, ownership=("mine.txt",))
-    turns = [
-        says("write", path="mine.txt", content="x\n"),
-        says("write", path="yours.txt", content="x\n"),
-        says("write", path="../outside.txt", content="x\n"),
-        submits(changedFiles=["mine.txt"]),
-    ]
-    async with studio.agent(playing(*turns)) as (agent, _):
-        outcome = await agent.run("Begin.")
-    assert isinstance(outcome, Submitted)
-    assert outcome.spent.refused_calls == 2
-    assert [path.name for path in studio.root.iterdir()] == ["mine.txt"]
-    assert not (tmp_path / "outside.txt").exists()
-    assert "this task may change" in studio.texts("tool write")[1]
-
-
-async def test_a_reviewer_is_held_to_its_own_form(tmp_path: Path) -> None:
-    studio = PiStudio(tmp_path, Kind.REVIEWER)
-    async with studio.agent(playing(reports(), approves())) as (agent, _):
-        outcome = await agent.run("Begin.")
-    assert isinstance(outcome, Submitted)
-    assert outcome.submission.fingerprint == FINGERPRINT
-    assert outcome.spent.refused_calls == 1
-
-
-async def test_an_agent_that_stops_is_reminded_once(tmp_path: Path) -> None:
-    studio = PiStudio(tmp_path)
-    async with studio.agent(playing({"text": "Hm."}, {"text": "Hm?"})) as (agent, server):
-        outcome = await agent.run("Begin.")
-    assert isinstance(outcome, NoResult)
-    assert len(server.requests) == 2
-    assert REMINDER in json.dumps(server.requests[1].body)
-
-
-async def test_the_result_only_retry_goes_on_with_tools_that_only_read(tmp_path: Path) -> None:
-    studio = PiStudio(tmp_path, Kind.WRITER, ownership=("a.txt",))
-    turns = [{"text": "."}, {"text": "."}, says("write", path="a.txt", content="x"), submits()]
-    async with studio.agent(playing(*turns)) as (agent, server):
-        assert isinstance(await agent.run("Begin."), NoResult)
-        outcome = await agent.run("Report.", RESULT_ONLY_TOOLS)
-    assert isinstance(outcome, Submitted)
-    assert outcome.spent.turns == 4
-    assert list(studio.root.iterdir()) == []
-    assert "Report." in json.dumps(server.requests[2].body)
-
-
-@pytest.mark.parametrize(
-    ("limits", "which"),
-    [
-        ({"max_turns": 1, "max_tool_calls": 9}, BudgetKind.TURNS),
-        ({"max_turns": 9, "max_tool_calls": 1}, BudgetKind.TOOL_CALLS),
-        ({"max_turns": 9, "max_tool_calls": 9, "purse": Purse(1e-9)}, BudgetKind.COST),
-    ],
-)
-async def test_budgets_are_held_from_outside(
-    tmp_path: Path, limits: dict[str, Any], which: BudgetKind
-) -> None:
-    studio = PiStudio(tmp_path, budget=Budget(**limits))
-    looks = says("ls", path=".") | {"usage": USAGE}
-    turns = [looks, looks, reports()]
-    async with studio.agent(playing(*turns)) as (agent, _):
-        outcome = await agent.run("Begin.")
-    assert isinstance(outcome, BudgetExceeded)
-    assert outcome.which is which
-
-
-async def test_messages_reach_an_agent_at_work_and_one_that_would_stop(tmp_path: Path) -> None:
-    studio = PiStudio(tmp_path, Kind.WRITER)
-    told = iter(["Mind the gap.", "And then?"])
-
-    def tell(request: ModelRequest) -> Answer:
-        text = next(told, None)
-        if text is not None:
-            studio.steers.post(text, follow_up=text.endswith("?"), sender=Sender.USER)
-        return answers(request)
-
-    answers = playing(shell("true"), {"text": "I stop."}, submits())
-    async with studio.agent(tell) as (agent, server):
-        outcome = await agent.run("Begin.")
-    assert isinstance(outcome, Submitted)
-    assert "Mind the gap." in json.dumps(server.requests[1].body)
-    assert "And then?" in json.dumps(server.requests[2].body)
-
-
-async def test_a_result_waits_for_messages_that_were_not_read(tmp_path: Path) -> None:
-    studio = PiStudio(tmp_path)
-    studio.steers.post("Read me first.", follow_up=True)
-    async with studio.agent(playing(reports(), {"text": "."}, reports())) as (agent, server):
-        outcome = await agent.run("Begin.")
-    assert isinstance(outcome, Submitted)
-    assert "Read me first." in json.dumps(server.requests[-1].body)
-
-
-async def test_refusals_of_the_provider_are_told_and_tried_again(tmp_path: Path) -> None:
-    studio = PiStudio(tmp_path)
-    limited = {"error": "rate_limit"}
-    async with studio.agent(playing(limited, reports())) as (agent, _):
-        outcome = await agent.run("Begin.")
-    assert isinstance(outcome, Submitted)
-    assert any(isinstance(note, ModelThrottled) for note in studio.notes)
+    found = studio.texts("tool grep")
+    assert found[0] == "a.txt:1: hello"
+    assert "which no agent reads" in found[1]
+    assert outcome.spent.usage.cost_usd == pytest.approx(0.0012)
 
 
 async def test_a_provider_that_refuses_for_good_fails_with_its_words(tmp_path: Path) -> None:
