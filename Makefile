@@ -94,7 +94,7 @@ package: $(READY)
 soak: $(READY)
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=soak -o faulthandler_timeout=0
 
-bench: $(READY)
+bench: $(READY) $(PI_READY)
 	$(BIN)/python -m benchmarks
 
 # Resolves afresh in an environment of its own, then writes name==version lines and nothing else.

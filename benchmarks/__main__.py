@@ -15,6 +15,7 @@ from benchmarks import (
     git,
     host,
     lag,
+    lending,
     machine,
     process,
     repository,
@@ -35,6 +36,7 @@ _MODULES = {
     "apply": apply,
     "git": git,
     "host": host,
+    "lending": lending,
     "lag": lag,
 }
 _RESULTS = Path("bench-results.json")
