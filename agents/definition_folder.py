@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.core.errors import UsageError
+from engine.core.errors import UsageError, reason_of
 from engine.system.files import is_there
 from engine.system.links import leads_out
 
@@ -75,7 +75,7 @@ def _walk(top: Path, limit: Path | None, room: int, notices: list[str]) -> Itera
             seen.add((stat.st_dev, stat.st_ino))
             entries = _entries(folder, room)
         except OSError as error:
-            notices.append(f"{folder} cannot be read: {error.strerror}")
+            notices.append(f"{folder} cannot be read: {reason_of(error)}")
             continue
         room -= len(entries)
         if room < 0:

@@ -15,6 +15,7 @@ from agents.filetools.resolve import Place, locate_target
 from agents.filetools.tool import ToolFaultError
 from agents.loadout import CEILINGS
 from engine.core.changes import quote_path
+from engine.core.errors import reason_of
 from engine.core.ownership import Ownership
 from engine.core.paths import has_git_segment
 from engine.core.quote import name_list, quote_value
@@ -79,7 +80,7 @@ class Guard:
         except ToolFaultError as error:
             return Refusal(f"{error}; {self._owned()}")
         except OSError as error:
-            return Refusal(f"{quote_value(path)} cannot be looked at: {error.strerror}")
+            return Refusal(f"{quote_value(path)} cannot be looked at: {reason_of(error)}")
         if fault is None:
             return None
         return Refusal(f"{quote_value(path)} {fault}; {self._owned()}")

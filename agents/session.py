@@ -23,7 +23,7 @@ from agents.models.port import (
     Usage,
     UserMessage,
 )
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 from engine.core.spec import ModelChoice
 from engine.system.clock import Clock
 
@@ -277,7 +277,7 @@ def _first(id_: str, cwd: str, clock: Clock) -> Mapping[str, object]:
 
 
 def _unsaved(path: Path, error: OSError) -> ExternalError:
-    return ExternalError(f"the conversation cannot be saved: {path}: {error.strerror}")
+    return ExternalError(f"the conversation cannot be saved: {path}: {reason_of(error)}")
 
 
 def _text(text: str) -> list[object]:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import trio
 
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 from engine.core.events import (
     AttemptSettled,
     Event,
@@ -66,7 +66,7 @@ class LogWriteError(ExternalError):
     def __init__(self, path: Path, error: OSError) -> None:
         self.path = path
         self.code = error.errno
-        super().__init__(f"cannot write the event log {path}: {error.strerror}")
+        super().__init__(f"cannot write the event log {path}: {reason_of(error)}")
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from engine.core.changes import quote_path
-from engine.core.errors import ConflictError, CorruptionError, ExternalError
+from engine.core.errors import ConflictError, CorruptionError, ExternalError, reason_of
 from worktrees.apply_bench import Bench
 from worktrees.apply_ground import Leaving, obstacle, unusable
 from worktrees.apply_layers import Places, chains, locate_all, open_benches
@@ -93,7 +93,7 @@ class ApplyFailedError(ExternalError):
     """The machine failed while changes were applied; what had been moved was put back."""
 
     def __init__(self, error: OSError) -> None:
-        super().__init__(f"the changes could not be applied, and none is left: {error.strerror}")
+        super().__init__(f"the changes could not be applied, and none is left: {reason_of(error)}")
 
 
 def carry_out(journal: Journal, mover: Mover) -> Journal:

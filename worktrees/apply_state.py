@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 from engine.core.ids import BlobId
 from worktrees.journal import FileIdentity, FileKind, FileState
 
@@ -24,7 +24,7 @@ def machine_failures(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         where = "" if error.filename is None else f" ({error.filename})"
-        raise ExternalError(f"{doing}: {error.strerror}{where}") from error
+        raise ExternalError(f"{doing}: {reason_of(error)}{where}") from error
 
 
 def read_state(

@@ -15,7 +15,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from engine.core.changes import quote_path
-from engine.core.errors import ConflictError, CorruptionError, ExternalError
+from engine.core.errors import ConflictError, CorruptionError, ExternalError, reason_of
 from engine.core.quote import MOST_NAMES
 from engine.system.files import read_regular, replace_file
 from worktrees.folders import Folders, ancestors, split_path
@@ -211,7 +211,7 @@ def _copy(source_root: Path, target_root: Path, path: bytes) -> bool:
         if error.errno in _NOT_AS_JUDGED:
             return False
         raise ExternalError(
-            f"{quote_path(path)} cannot be copied into the worktree: {error.strerror or error}"
+            f"{quote_path(path)} cannot be copied into the worktree: {reason_of(error)}"
         ) from error
     return True
 

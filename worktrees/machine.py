@@ -5,7 +5,7 @@ from typing import ParamSpec, TypeVar
 
 import trio
 
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 from engine.system.faults import point
 
 Arguments = ParamSpec("Arguments")
@@ -41,4 +41,4 @@ def passed(step: str) -> None:
 def refusal(error: OSError) -> ExternalError:
     """Return what the machine refused as the engine tells it, with the file if it is known."""
     where = "" if error.filename is None else f": {error.filename!s}"
-    return ExternalError(f"{error.strerror or error}{where}")
+    return ExternalError(f"{reason_of(error)}{where}")

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from agents.filetools.arguments import decode_arguments
 from agents.schema import describe
-from engine.core.errors import PinataError, UsageError
+from engine.core.errors import PinataError, UsageError, reason_of
 from engine.records.request import Request
 
 A = TypeVar("A", bound=Request)
@@ -117,4 +117,4 @@ def build(
 
 def _reason(error: OSError) -> str:
     """Return what the system said, without the path: it may be one of our own temporary files."""
-    return (error.strerror or str(error)).lower()
+    return reason_of(error).lower()

@@ -39,3 +39,9 @@ class ExternalError(PinataError):
 
 class CorruptionError(PinataError):
     """Stored bytes break a promise that pinata made; do not continue from them."""
+
+
+def reason_of(error: OSError) -> str:
+    """Return why the machine refused something, without the file that it was about."""
+    # An error that a library made of a text alone has no other words.
+    return error.strerror or str(error)

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.core.errors import ConflictError, CorruptionError, UsageError
+from engine.core.errors import ConflictError, CorruptionError, UsageError, reason_of
 from engine.system import faults
 
 # Below this many files, flushing each of them is cheaper than flushing a whole file system, which
@@ -119,7 +119,7 @@ def read_input(path: Path, limit_bytes: int, *, name: str | None = None) -> byte
     try:
         data = _read_plain(path, 0, limit_bytes)
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{name} cannot be read: {reason_of(error)}") from error
     if data is None:
         raise UsageError(f"{name} is no regular file")
     if len(data) > limit_bytes:
@@ -138,7 +138,7 @@ def is_there(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path} cannot be read: {reason_of(error)}") from error
     return True
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 
 Popen: TypeAlias = "subprocess.Popen[bytes]"
 NOTHING: Final = subprocess.DEVNULL
@@ -60,7 +60,7 @@ def launch(
             start_new_session=True,
         )
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error).lower()
         if error.filename == cwd:
             reason = f"its working directory {cwd}: {reason}"
         raise LaunchError(os.fsdecode(argv[0]), reason) from error

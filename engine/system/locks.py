@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import filelock
 import trio
 
-from engine.core.errors import ExternalError, HeldElsewhereError
+from engine.core.errors import ExternalError, HeldElsewhereError, reason_of
 from engine.system.holder import HOLDER_LIMIT_BYTES, read_holder
 
 _log = logging.getLogger(f"pinata.{__name__}")
@@ -122,7 +122,7 @@ def _try_acquire_sync(lock: filelock.UnixFileLock) -> bool:
                 f"the file system of {lock.lock_file} has no locks (flock); "
                 "keep the repository on a local disk"
             ) from error
-        raise ExternalError(f"cannot lock {lock.lock_file}: {error.strerror}") from error
+        raise ExternalError(f"cannot lock {lock.lock_file}: {reason_of(error)}") from error
     return True
 
 

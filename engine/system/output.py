@@ -9,7 +9,7 @@ from typing import Protocol, assert_never
 
 import trio
 
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _open_new(path: Path, closing: ExitStack) -> int:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise ExternalError(f"cannot save output: {error.strerror}: {path}") from error
+        raise ExternalError(f"cannot save output: {reason_of(error)}: {path}") from error
     closing.callback(os.close, fd)
     return fd
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import trio
 
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 from engine.system import family, ledger, meter, strays
 from engine.system.groups import end_group, signal_group
 from engine.system.identity import ProcessIdentity, identify
@@ -247,7 +247,7 @@ def _spawn(spec: ProcessSpec, closing: ExitStack) -> _Child:
         signal_group(popen.pid, signal.SIGKILL)
         popen.communicate()
         forget()
-        raise LaunchError(os.fsdecode(spec.argv[0]), (error.strerror or "").lower()) from error
+        raise LaunchError(os.fsdecode(spec.argv[0]), reason_of(error).lower()) from error
 
 
 def _hold(

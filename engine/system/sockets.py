@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-from engine.core.errors import ConflictError, ExternalError
+from engine.core.errors import ConflictError, ExternalError, reason_of
 from engine.system import files
 
 # The kernel takes 107 bytes; other systems take a few less.
@@ -156,9 +156,7 @@ def _bind(folder: Path, name: str, temporary: Path) -> _Bound:
     except OSError as error:
         if private is not None:
             shutil.rmtree(private, ignore_errors=True)
-        raise ExternalError(
-            f"cannot listen at {folder / name}: {error.strerror or error}"
-        ) from error
+        raise ExternalError(f"cannot listen at {folder / name}: {reason_of(error)}") from error
     return _Bound(path, bound, path.lstat(), private)
 
 
@@ -203,5 +201,5 @@ def _try_connect(sock: socket.socket, path: Path) -> bool:
         # What is no socket refuses a connection too.
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ECONNREFUSED):
             raise NobodyListensError(path) from error
-        raise ExternalError(f"cannot connect to {path}: {error.strerror or error}") from error
+        raise ExternalError(f"cannot connect to {path}: {reason_of(error)}") from error
     return True

@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 from pinata.faces import output
 from pinata.faces.view_keys import Key, KeyDecoder
 from pinata.faces.view_paint import ENTER_SCREEN, LEAVE_SCREEN, change
@@ -145,7 +145,7 @@ async def open_terminal(
         own = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
         raise ExternalError(
-            f"no keys can be read from the terminal: {error.strerror}; use --plain"
+            f"no keys can be read from the terminal: {reason_of(error)}; use --plain"
         ) from error
     heeded = [n for n in (*LEAVING, *_OTHERS) if signal.getsignal(n) is not signal.SIG_IGN]
     async with trio.lowlevel.FdStream(own) as keys:

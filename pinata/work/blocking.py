@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import trio
 
-from engine.core.errors import ExternalError
+from engine.core.errors import ExternalError, reason_of
 
 T = TypeVar("T")
 
@@ -19,4 +19,4 @@ async def in_thread(work: Callable[[], T], doing: str) -> T:
     try:
         return await trio.to_thread.run_sync(work)
     except OSError as error:
-        raise ExternalError(f"{doing}: {error.strerror or error}") from error
+        raise ExternalError(f"{doing}: {reason_of(error)}") from error

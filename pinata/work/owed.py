@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.errors import CorruptionError, UsageError
+from engine.core.errors import CorruptionError, UsageError, reason_of
 from engine.core.events import RunResumed, RunSettled
 from engine.core.ids import RunId
 from engine.core.outcome import Status
@@ -323,7 +323,7 @@ class _Facts:
 
 def _what_is_wrong(error: CorruptionError | OSError) -> str:
     if isinstance(error, OSError):
-        return f"{error.filename} cannot be read: {error.strerror}"
+        return f"{error.filename} cannot be read: {reason_of(error)}"
     return str(error)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.errors import CorruptionError
+from engine.core.errors import CorruptionError, reason_of
 from engine.core.ids import AttemptId, TaskId
 from engine.core.outcome import Status
 from engine.core.spec import RunSpec
@@ -203,7 +203,7 @@ class _Followed:
         except CorruptionError as error:
             says = str(error)
         except OSError as error:
-            says = f"{self._folder.attempt_result_file(attempt)} cannot be read: {error.strerror}"
+            says = f"{self._folder.attempt_result_file(attempt)} cannot be read: {reason_of(error)}"
         else:
             return None
         return f"what it came to is not known for certain: {says}; inspect that file"

@@ -7,6 +7,7 @@ from engine.core.errors import (
     HeldElsewhereError,
     PinataError,
     UsageError,
+    reason_of,
 )
 
 
@@ -24,3 +25,8 @@ def test_a_lock_held_elsewhere_is_a_conflict_that_names_the_holder() -> None:
     assert isinstance(error, ConflictError)
     assert (error.what, error.holder) == ("run r1", "process 7")
     assert str(error) == "run r1 is held by process 7"
+
+
+def test_what_the_machine_refused_has_a_reason_however_it_was_told() -> None:
+    assert reason_of(OSError(28, "No space left on device", "a.txt")) == "No space left on device"
+    assert reason_of(OSError("locks are not supported here")) == "locks are not supported here"
