@@ -109,7 +109,7 @@ async def _collect(this: _Pass, folder: RunFolder) -> None:
     run, report = folder.run, this.report
     try:
         if await in_thread(_is_foreign, folder.path):
-            reason = "it is a link or no folder, so it is not what pinata made"
+            reason = "it is a link or no folder, so it is not what pinata made: move it away"
             report.kept.append(Item(What.RUN, str(folder.path), run, reason))
         elif not await in_thread(os.path.lexists, folder.run_file):
             await sweep_creation(this.site, folder, this.refs, report, confirm=this.confirm)

@@ -244,7 +244,11 @@ def why_not_abandoned(facts: CreationFacts) -> str | None:
     if facts.owner is not None:
         return f"it is being made by {facts.owner}"
     if facts.unexpected:
-        return f"run.json is missing beside {facts.unexpected[0]}, which only a run can have"
+        beside = facts.unexpected[0]
+        return (
+            f"run.json is missing beside {beside}, which only a run can have: put it back, or "
+            "remove the folder"
+        )
     if facts.idle_ms < GRACE_MS:
         return "it was begun less than an hour ago, so somebody may be making it"
     return None

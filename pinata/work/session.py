@@ -140,4 +140,4 @@ def _check(session: Session) -> None:
     path = session.session_file
     found = decode_session(files.read_regular(path, RECORD_LIMIT_BYTES), str(path))
     if found.key != session.key:
-        raise CorruptionError(f"{path} is the record of another session, {found.key}")
+        raise CorruptionError(f"{path} is the record of another session, {found.key}; remove it")

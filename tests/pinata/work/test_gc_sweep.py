@@ -104,8 +104,10 @@ async def test_run_whose_record_is_lost_is_no_unfinished_creation(
     else:
         (begun.path / made).write_text("{}")
     age(begun.path)
-    says = f"run.json is missing beside {named}, which only a run can have"
-    assert only_reason(await collect(project)) == says
+    assert only_reason(await collect(project)) == (
+        f"run.json is missing beside {named}, which only a run can have: put it back, or remove "
+        "the folder"
+    )
     assert "base" in refs_of(project, RUN)
 
 

@@ -38,7 +38,7 @@ async def test_an_owner_that_has_only_just_begun_is_waited_for(tmp_path: Path) -
     linked = Linked.create(tmp_path)
     reached = trio.Event()
 
-    async def cancel() -> None:
+    async def steer() -> None:
         async with reach(linked.folder, lock, role="coordinator") as link:
             await link.steer(LOOK, "Look twice.", follow_up=False)
         reached.set()
@@ -48,7 +48,7 @@ async def test_an_owner_that_has_only_just_begun_is_waited_for(tmp_path: Path) -
             locks.claim(lock, what="it", holder=f"process {os.getpid()}"),
             trio.open_nursery() as nursery,
         ):
-            nursery.start_soon(cancel)
+            nursery.start_soon(steer)
             await trio.testing.wait_all_tasks_blocked(0.01)
             async with linked.served():
                 await reached.wait()

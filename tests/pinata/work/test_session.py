@@ -81,7 +81,9 @@ async def test_folder_of_another_session_is_not_taken_for_ours(tmp_path: Path) -
     found = session(tmp_path)
     await prepare_session(found)
     found.session_file.write_text('{"kind": "session", "v": 1, "key": "somebody else"}')
-    with pytest.raises(CorruptionError, match="is the record of another session, somebody else"):
+    with pytest.raises(
+        CorruptionError, match="is the record of another session, somebody else; remove it"
+    ):
         await prepare_session(found)
     found.session_file.write_text("{")
     with pytest.raises(CorruptionError, match=r"session\.json is damaged"):
