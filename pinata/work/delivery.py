@@ -12,10 +12,11 @@ import trio
 from engine.core.errors import PinataError
 from engine.core.ids import RunId
 from engine.core.outcome import Status
+from pinata.work.accounts import Accounts
 from pinata.work.blocking import in_thread
 from pinata.work.context import Context
 from pinata.work.delivery_text import damage_text, end_text, overtaken_text
-from pinata.work.owed import DAMAGE, Accounts, Owed, Settlement, UnknownDeliveryError
+from pinata.work.owed import DAMAGE, Owed, Settlement, UnknownDeliveryError
 from pinata.work.owned_run import Answer
 from pinata.work.review import missing_approval
 from pinata.work.run_answer import summarize

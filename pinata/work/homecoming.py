@@ -8,10 +8,11 @@ import trio
 
 from engine.core.errors import HeldElsewhereError, PinataError
 from engine.store import RunFolder
+from pinata.work.accounts import Accounts
 from pinata.work.blocking import in_thread
 from pinata.work.context import Context
 from pinata.work.observer import Observer
-from pinata.work.owed import Accounts, Owed
+from pinata.work.owed import Owed
 from pinata.work.owned_run import Answer
 from pinata.work.planning import changed_definitions
 from pinata.work.resumption import resume

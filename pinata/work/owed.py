@@ -1,13 +1,10 @@
-"""What a session is owed: the settlements of its runs that it was not told of yet.
+"""What a session is owed of a run: the settlements that it was not told of yet.
 
-How often a run settled is counted from its log, and what the session was told of lies in the run's
-own folder, a file for each settlement; nothing else is kept about it. A look costs little where
-nothing is new, however many runs the session has. Every function blocks, and one process at a time
-may look: the one that holds the session's lock.
+How often the run settled is counted from its log, and what the session was told of lies in the
+run's own folder, a file for each settlement; nothing else is kept about it. Every function blocks.
 """
 
 import re
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,21 +17,17 @@ from engine.records.session import (
     RECORD_LIMIT_BYTES,
     DeliveredV1,
     decode_delivered,
-    decode_session_run,
     encode_record,
 )
-from engine.store import RunFolder, is_run_id, runs_dir
+from engine.store import RunFolder, runs_dir
 from engine.system import files
 from engine.system.holder import read_live_holder
 from pinata.work.history import read_record
 from pinata.work.own_records import FileFacts, file_facts
 from pinata.work.places import Places
-from pinata.work.session import Session
 
 # What is told instead of settlements where the records of a run are damaged.
 DAMAGE = 0
-_ENTRY = ".json"
-_SET_ASIDE = ".unreadable"
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -88,96 +81,22 @@ class UnknownDeliveryError(UsageError):
         super().__init__(f"there is no delivery {key} of this session")
 
 
-class Accounts:
-    """What is owed of each run of one session."""
+class Account:
+    """What is owed of one run, and how far its records were read.
 
-    def __init__(self, session: Session) -> None:
-        """Begin without having read anything."""
-        self._session = session
-        self._known: dict[RunId, _Account] = {}
-
-    def look(self, leave_out: Collection[RunId] = ()) -> Iterator[Owed]:
-        """Yield how each run stands, in no order.
-
-        What leads to a run that never came to be, or that somebody removed, is removed.
-
-        Args:
-            leave_out: runs that are not looked at.
-        """
-        for run in self._runs():
-            if run not in leave_out and (owed := self._look(run)) is not None:
-                yield owed
-
-    def confirm(self, run: RunId, number: int) -> None:
-        """Make durable that the session was told of a settlement; again is no harm.
-
-        Raises:
-            UnknownDeliveryError: the session was never owed it.
-            OSError: it cannot be written.
-        """
-        if not is_run_id(run):
-            raise UnknownDeliveryError(f"{run}/{number}")
-        try:
-            account = self._account(run)
-        except FileNotFoundError:
-            return  # somebody removed the run, and with it what was owed
-        except CorruptionError as error:
-            if number != DAMAGE:
-                raise UnknownDeliveryError(f"{run}/{number}") from error
-            entry = self._session.run_file(run)
-            entry.rename(entry.with_suffix(_SET_ASIDE))
-            files.sync_dir(entry.parent)
-            return
-        if account.folder.path.is_dir():
-            account.confirm(number)
-
-    def _runs(self) -> list[RunId]:
-        try:
-            names = [path.name for path in self._session.runs.iterdir()]
-        except FileNotFoundError:
-            return []
-        runs = [RunId(name.removesuffix(_ENTRY)) for name in names if name.endswith(_ENTRY)]
-        return [run for run in runs if is_run_id(run)]
-
-    def _look(self, run: RunId) -> Owed | None:
-        try:
-            account = self._account(run)
-        except FileNotFoundError:
-            return None
-        except CorruptionError as error:
-            return Owed(run, None, None, damage=str(error))
-        try:
-            owed = account.look()
-        except OSError as error:
-            return Owed(run, account.folder, None, damage=_what_is_wrong(error))
-        if owed is None and account.is_void():
-            self._session.run_file(run).unlink(missing_ok=True)
-            del self._known[run]
-        return owed
-
-    def _account(self, run: RunId) -> "_Account":
-        """Return the account of a run, whose entry is read once.
-
-        Raises:
-            FileNotFoundError: the session has no such run.
-            CorruptionError: its entry is damaged.
-        """
-        if run not in self._known:
-            path = self._session.run_file(run)
-            found = decode_session_run(files.read_regular(path, RECORD_LIMIT_BYTES), str(path))
-            if found.run != run:
-                raise CorruptionError(f"{path} is the entry of another run, {found.run}")
-            common, root = Path(found.common_dir), Path(found.root)
-            # Where the user's state lies does not matter for what is in the repository.
-            places = Places(common, self._session.folder)
-            self._known[run] = _Account(self._session.key, run, places, root)
-        return self._known[run]
-
-
-class _Account:
-    """One run of a session, and how far its records were read."""
+    Attributes:
+        folder: the run's; it need not be there.
+    """
 
     def __init__(self, key: str, run: RunId, places: Places, root: Path) -> None:
+        """Begin without having read anything.
+
+        Args:
+            key: the session's.
+            run: a run that the session remembers.
+            places: where that lies.
+            root: the checkout that it was started from.
+        """
         self.folder = RunFolder(runs_dir(places.common) / run)
         # Made once: making a path takes longer than looking at what stands there.
         self._files = self.folder.run_file, self.folder.events_file, self.folder.distrust_file
@@ -237,7 +156,7 @@ class _Account:
             self._read_log()
         except (CorruptionError, OSError) as error:
             self._forget()
-            says = None if DAMAGE in told else _what_is_wrong(error)
+            says = None if DAMAGE in told else what_is_wrong(error)
             return self._owed(is_settled=True, damage=says)
         owing = tuple(each for each in self._settlements if each.number not in told)
         newest = len(self._settlements)
@@ -291,7 +210,12 @@ class _Account:
                     pass
 
     def confirm(self, number: int) -> None:
-        """See `Accounts.confirm`."""
+        """Make durable that the session was told of a settlement; again is no harm.
+
+        Raises:
+            UnknownDeliveryError: the session was never owed it.
+            OSError: it cannot be written.
+        """
         told = self._read_told()
         if number in told:
             return
@@ -321,7 +245,8 @@ class _Facts:
     distrust: FileFacts | None
 
 
-def _what_is_wrong(error: CorruptionError | OSError) -> str:
+def what_is_wrong(error: CorruptionError | OSError) -> str:
+    """Return what to tell of records that cannot be read."""
     if isinstance(error, OSError):
         return f"{error.filename} cannot be read: {reason_of(error)}"
     return str(error)

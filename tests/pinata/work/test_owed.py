@@ -14,7 +14,8 @@ from engine.core.outcome import Status
 from engine.logreader import LogReader, NewEvents
 from engine.system import faults, locks
 from pinata.work import owed as owed_module
-from pinata.work.owed import DAMAGE, Accounts, Owed, UnknownDeliveryError
+from pinata.work.accounts import Accounts
+from pinata.work.owed import DAMAGE, Owed, UnknownDeliveryError
 from pinata.work.session import Session
 from tests.support.ledgers import PaperRun, paper_run
 
