@@ -22,7 +22,7 @@ from tests.support.reader import blocks, page, prose, rows, section
 
 PAGE = page("models.md")
 SETTINGS, JOB, MODELS = (json.loads(block.text) for block in blocks(PAGE, "json"))
-NO_MODEL, NO_PRICE = (block.text.strip() for block in blocks(PAGE, "text"))
+NO_MODEL, NOT_LENT, NO_PRICE = (block.text.strip() for block in blocks(PAGE, "text"))
 
 
 def cells(heading: str) -> list[list[str]]:
@@ -112,6 +112,11 @@ def test_the_shown_refusals_are_what_one_gets() -> None:
         f"task look: no model: {local.provider}/{local.id}: {no_provider}; "
         f"{claude.provider}/{claude.id}: {no_key}"
     ) == NO_MODEL
+    stranger = catalog.find("openai-codex", "gpt-5")
+    assert (
+        "task look: no model: openai-codex/gpt-5: "
+        f"by the session, Pi has no login for openai-codex; {stranger}"
+    ) == NOT_LENT
     assert str(NoPriceError(TaskId("look"), "local/qwen3-coder")) == NO_PRICE
 
 

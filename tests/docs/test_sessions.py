@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from engine.records import host
+from engine.records import host, host_models
 from engine.records.host import decode_client_frame, decode_hello
+from engine.records.host_models import ListingFrame, PiecesFrame, StreamRequest
 from pinata.work.host_calls import MOST_CALLS
 from pinata.work.host_greeting import HELLO_LIMIT_BYTES, HELLO_WAIT_S
 from pinata.work.host_life import GRACE_S, Goodbye
@@ -35,10 +36,15 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
         "hold": host.HoldFrame,
         "command": host.CommandFrame,
         "ack": host.AckFrame,
+        "model": ListingFrame,
+        "pieces": PiecesFrame,
         "goodbye": host.GoodbyeFrame,
     }
     # The token is added by the bridge.
-    fields = {name: {*model.model_fields} - {"type", "token"} for name, model in known.items()}
+    fields = {
+        name: {each.alias or key for key, each in model.model_fields.items()} - {"type", "token"}
+        for name, model in known.items()
+    }
     assert {name: {*each} for name, each in theirs.items()} == fields
     told = host.Told("a/1", "a", "failed", "no", {})
     sent = [
@@ -49,6 +55,10 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
         host.delivery(told),
         host.status(None),
         host.widget(None),
+        host_models.find_model(1, "acme", "m1"),
+        host_models.stream(1, StreamRequest("acme", "m1", "off", "", (), ())),
+        host_models.more(1),
+        host_models.abort(1),
         host.displaced(""),
         host.refused(""),
     ]
