@@ -1,7 +1,7 @@
 """Who wants to know what the programs of a run use, while they run and at their end.
 
 Here programs are handed to whoever measures those of their mark; reading what they use is in
-`engine.system.usage`, which nobody loads who does not measure.
+`engine.system.resources`, which nobody loads who does not measure.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Resources:
     """What a program and all that it started use.
 
     Attributes:
@@ -49,9 +49,9 @@ class Usage:
     read_bytes: int | None = None
     written_bytes: int | None = None
 
-    def plus(self, other: "Usage") -> "Usage":
+    def plus(self, other: "Resources") -> "Resources":
         """Return what both use together."""
-        return Usage(
+        return Resources(
             self.cpu_s + other.cpu_s,
             self.memory_bytes + other.memory_bytes,
             self.processes + other.processes,
@@ -59,12 +59,12 @@ class Usage:
             _sum(self.written_bytes, other.written_bytes),
         )
 
-    def followed_by(self, later: "Usage") -> "Usage":
+    def followed_by(self, later: "Resources") -> "Resources":
         """Return `later`, where what was used once stays used.
 
         A process that lost its parents takes its numbers with it when it dies.
         """
-        return Usage(
+        return Resources(
             max(self.cpu_s, later.cpu_s),
             later.memory_bytes,
             later.processes,

@@ -25,7 +25,7 @@ from engine.core.ids import AttemptId
 from engine.core.outcome import AttemptOutcome, Stop, Unstarted
 from engine.core.spec import Mode
 from engine.ports import Executor, Reporter
-from engine.system.meter import Program, Usage, measure_programs
+from engine.system.meter import Program, Resources, measure_programs
 from engine.system.nursery import open_flat_nursery
 
 # Most commands are short, so a program is looked at soon after its start, then less often.
@@ -34,7 +34,7 @@ _LONGEST_PAUSE_S = 1.0
 # How often an attempt is reported at most, but for its last report.
 _INTERVAL_S = 1.0
 
-ReadUsage = Callable[[Collection[Program]], Awaitable[Mapping[Program, Usage]]]
+ReadResources = Callable[[Collection[Program]], Awaitable[Mapping[Program, Resources]]]
 
 
 @asynccontextmanager
@@ -56,8 +56,8 @@ async def open_telemetry(
         yield executor
         return
     # The library behind it takes a while to load, and a run that is not measured does without.
-    module = await trio.to_thread.run_sync(importlib.import_module, "engine.system.usage")
-    telemetry = Telemetry(partial(trio.to_thread.run_sync, module.read_usage), note)
+    module = await trio.to_thread.run_sync(importlib.import_module, "engine.system.resources")
+    telemetry = Telemetry(partial(trio.to_thread.run_sync, module.read_resources), note)
     with measure_programs(token, telemetry):
         async with open_flat_nursery() as nursery:
             nursery.start_soon(telemetry.watch)
@@ -99,8 +99,8 @@ class _Gauge:
     """
 
     attempt: AttemptId
-    running: dict[Program, Usage] = field(default_factory=dict)
-    ended: Usage = field(default_factory=Usage)
+    running: dict[Program, Resources] = field(default_factory=dict)
+    ended: Resources = field(default_factory=Resources)
     peak_bytes: int = 0
     due_s: float = -math.inf
     told: TelemetryReported = field(init=False)
@@ -109,13 +109,13 @@ class _Gauge:
         """Take it as told that nothing was used."""
         self.told = self.report()
 
-    def look(self, found: Mapping[Program, Usage]) -> None:
+    def look(self, found: Mapping[Program, Resources]) -> None:
         """Take what was read of the programs; some may have ended since, or started."""
         for program in self.running.keys() & found.keys():
             self.running[program] = self.running[program].followed_by(found[program])
         self.peak_bytes = max(self.peak_bytes, self._total().memory_bytes)
 
-    def end(self, program: Program, found: Usage) -> None:
+    def end(self, program: Program, found: Resources) -> None:
         """Add to the rest what a program that has ended used."""
         last = self.running.pop(program).followed_by(found)
         self.ended = self.ended.plus(replace(last, memory_bytes=0, processes=0))
@@ -133,24 +133,24 @@ class _Gauge:
             now.written_bytes,
         )
 
-    def _total(self) -> Usage:
+    def _total(self) -> Resources:
         total = self.ended
-        for usage in self.running.values():
-            total = total.plus(usage)
+        for used in self.running.values():
+            total = total.plus(used)
         return total
 
 
 class Telemetry:
     """Measures the attempts of one run; see `engine.system.meter.Meter`."""
 
-    def __init__(self, read_usage: ReadUsage, note: Callable[[Trace], None]) -> None:
+    def __init__(self, read_resources: ReadResources, note: Callable[[Trace], None]) -> None:
         """Get ready.
 
         Args:
-            read_usage: see `engine.system.usage`; does not block the loop.
+            read_resources: see `engine.system.resources`; does not block the loop.
             note: told what programs use.
         """
-        self._read_usage = read_usage
+        self._read_resources = read_resources
         self._note = note
         self._gauges: dict[str, _Gauge] = {}
         self._has_work = trio.Event()
@@ -169,7 +169,7 @@ class Telemetry:
         """Have a program looked at from now on, if it is one of an attempt's."""
         gauge = self._gauges.get(program.label)
         if gauge is not None:
-            gauge.running[program] = Usage()
+            gauge.running[program] = Resources()
             self._has_work.set()
 
     async def ended(self, program: Program) -> None:
@@ -177,7 +177,7 @@ class Telemetry:
         gauge = self._gauges.get(program.label)
         if gauge is None or program not in gauge.running:
             return
-        found = await self._read_usage((program,))
+        found = await self._read_resources((program,))
         gauge.end(program, found[program])
 
     async def watch(self) -> None:
@@ -198,7 +198,7 @@ class Telemetry:
     async def _look(self) -> None:
         programs = [each for gauge in self._gauges.values() for each in gauge.running]
         if programs:
-            found = await self._read_usage(programs)
+            found = await self._read_resources(programs)
             for gauge in self._gauges.values():
                 gauge.look(found)
         now_s = trio.current_time()

@@ -5,7 +5,7 @@ import pytest
 import trio
 
 from engine.system.launch import LaunchError
-from engine.system.meter import Program, Usage, measure_programs
+from engine.system.meter import Program, Resources, measure_programs
 from engine.system.process import run
 from tests.support.programs import shell, spec
 
@@ -46,13 +46,13 @@ async def test_a_program_that_is_stopped_is_measured_to_its_end() -> None:
 
 
 def test_what_two_use_is_added_where_the_kernel_tells_it() -> None:
-    one, other = Usage(1.5, 10, 1, None, 3), Usage(0.5, 20, 2, None, None)
-    assert one.plus(other) == other.plus(one) == Usage(2.0, 30, 3, None, 3)
-    assert Usage().plus(one) == one
-    assert one.plus(Usage(written_bytes=4)).written_bytes == 7
+    one, other = Resources(1.5, 10, 1, None, 3), Resources(0.5, 20, 2, None, None)
+    assert one.plus(other) == other.plus(one) == Resources(2.0, 30, 3, None, 3)
+    assert Resources().plus(one) == one
+    assert one.plus(Resources(written_bytes=4)).written_bytes == 7
 
 
 def test_what_was_used_once_stays_used_and_what_is_held_does_not() -> None:
-    before, later = Usage(1.5, 10, 2, 7, None), Usage(0.5, 5, 1, 6, 3)
-    assert before.followed_by(later) == Usage(1.5, 5, 1, 7, 3)
-    assert before.followed_by(Usage()) == Usage(1.5, 0, 0, 7, None)
+    before, later = Resources(1.5, 10, 2, 7, None), Resources(0.5, 5, 1, 6, 3)
+    assert before.followed_by(later) == Resources(1.5, 5, 1, 7, 3)
+    assert before.followed_by(Resources()) == Resources(1.5, 0, 0, 7, None)

@@ -20,7 +20,7 @@ from engine.core.view import RunView
 from engine.inbox import Inbox, LoopReporter
 from engine.logreader import replay
 from engine.system.identity import ProcessIdentity
-from engine.system.meter import Program, Usage
+from engine.system.meter import Program, Resources
 from pinata.work.telemetry import Telemetry, open_telemetry
 from tests.support.executors import SUCCESS, ScriptedExecutor
 from tests.support.projects import Project, builder, shell, submits
@@ -38,7 +38,7 @@ def program(label: str, call: str) -> Program:
 class Machine:
     """A telemetry, what its programs use, and what it told, each with the second of it."""
 
-    uses: dict[str, Usage] = field(default_factory=dict)
+    uses: dict[str, Resources] = field(default_factory=dict)
     told: list[tuple[float, TelemetryReported]] = field(default_factory=list)
     looks: int = 0
     telemetry: Telemetry = field(init=False)
@@ -48,7 +48,7 @@ class Machine:
             self.read, lambda event: self.told.append((trio.current_time(), told(event)))
         )
 
-    async def read(self, programs: Collection[Program]) -> Mapping[Program, Usage]:
+    async def read(self, programs: Collection[Program]) -> Mapping[Program, Resources]:
         await trio.lowlevel.checkpoint()
         self.looks += 1
         return {each: self.uses[each.call] for each in programs}
@@ -83,7 +83,7 @@ async def test_an_attempt_is_told_of_once_a_second_while_its_programs_run(
         with machine.telemetry.measure(A1):
             machine.telemetry.began(program("a@1", "c"))
             for step in range(100):
-                machine.uses["c"] = Usage(cpu_s=float(step), processes=1)
+                machine.uses["c"] = Resources(cpu_s=float(step), processes=1)
                 await trio.sleep(0.05)
         times = [time for time, _ in machine.told[:-1]]
         assert len(times) in (4, 5)
@@ -93,7 +93,7 @@ async def test_an_attempt_is_told_of_once_a_second_while_its_programs_run(
 
 async def test_nothing_is_told_twice(autojump_clock: MockClock) -> None:
     async with watched() as machine:
-        machine.uses["c"] = Usage(1.0, 5, 1)
+        machine.uses["c"] = Resources(1.0, 5, 1)
         with machine.telemetry.measure(A1):
             machine.telemetry.began(program("a@1", "c"))
             await trio.sleep(10)
@@ -106,7 +106,7 @@ async def test_no_timer_runs_while_no_program_does(mock_clock: MockClock) -> Non
         with machine.telemetry.measure(A1):
             await wait_all_tasks_blocked()
             assert trio.lowlevel.current_statistics().seconds_to_next_deadline == inf
-            machine.uses["c"] = Usage(1.0, 5, 1)
+            machine.uses["c"] = Resources(1.0, 5, 1)
             machine.telemetry.began(program("a@1", "c"))
             await wait_all_tasks_blocked()
             assert trio.lowlevel.current_statistics().seconds_to_next_deadline < 1
@@ -125,11 +125,14 @@ async def test_what_ended_programs_used_is_kept_and_the_most_memory_too(
         with machine.telemetry.measure(A1):
             machine.telemetry.began(program("a@1", "one"))
             machine.telemetry.began(program("a@1", "two"))
-            machine.uses = {"one": Usage(1.0, 30, 1, 4, None), "two": Usage(0.5, 20, 2, 1, 7)}
+            machine.uses = {
+                "one": Resources(1.0, 30, 1, 4, None),
+                "two": Resources(0.5, 20, 2, 1, 7),
+            }
             await trio.sleep(0.15)
-            machine.uses["one"] = Usage(1.25, 0, 0, None, None)
+            machine.uses["one"] = Resources(1.25, 0, 0, None, None)
             await machine.telemetry.ended(program("a@1", "one"))
-            machine.uses["two"] = Usage(0.75, 10, 1, 2, 8)
+            machine.uses["two"] = Resources(0.75, 10, 1, 2, 8)
             await trio.sleep(2)
         assert machine.reports == [
             TelemetryReported(A1, 1.5, 50, 50, 3, 5, 7),
@@ -141,7 +144,7 @@ async def test_last_numbers_of_an_attempt_are_told_before_it_ends(mock_clock: Mo
     async with watched() as machine:
         with machine.telemetry.measure(A1):
             machine.telemetry.began(program("a@1", "c"))
-            machine.uses["c"] = Usage(0.01, 0, 0)
+            machine.uses["c"] = Resources(0.01, 0, 0)
             await machine.telemetry.ended(program("a@1", "c"))
         assert machine.reports == [TelemetryReported(A1, 0.01, 0, 0, 0, None, None)]
 
@@ -160,8 +163,8 @@ async def test_programs_that_belong_to_no_attempt_are_left_alone(
 
 async def test_program_that_ends_while_it_is_looked_at_counts_once(mock_clock: MockClock) -> None:
     async with watched() as machine:
-        machine.uses["c"] = Usage(1.0, 5, 1)
-        late = {program("a@1", "c"): Usage(1.0, 5, 1)}
+        machine.uses["c"] = Resources(1.0, 5, 1)
+        late = {program("a@1", "c"): Resources(1.0, 5, 1)}
         with machine.telemetry.measure(A1):
             machine.telemetry.began(program("a@1", "c"))
             await machine.telemetry.ended(program("a@1", "c"))

@@ -1,4 +1,4 @@
-"""Usage is read from real programs; what they use is bounded from below, never timed."""
+"""Resources is read from real programs; what they use is bounded from below, never timed."""
 
 import os
 import secrets
@@ -10,11 +10,11 @@ import psutil
 import pytest
 import trio
 
-from engine.system import identity, usage
+from engine.system import identity, resources
 from engine.system.identity import ProcessIdentity, all_pids, boot_id, listed_children, read_stat
-from engine.system.meter import Program, Usage, measure_programs
+from engine.system.meter import Program, Resources, measure_programs
 from engine.system.process import run
-from engine.system.usage import read_usage
+from engine.system.resources import read_resources
 from tests.support.programs import Beacon, python, spec
 
 TOKEN = secrets.token_hex(16)
@@ -66,13 +66,13 @@ class Reader:
     """A meter that reads once more when a program ends."""
 
     program: Program = GONE
-    last: list[Usage] = field(default_factory=list)
+    last: list[Resources] = field(default_factory=list)
 
     def began(self, program: Program) -> None:
         self.program = program
 
     async def ended(self, program: Program) -> None:
-        found = await trio.to_thread.run_sync(read_usage, (program,))
+        found = await trio.to_thread.run_sync(read_resources, (program,))
         self.last.append(found[program])
 
 
@@ -83,7 +83,7 @@ def go(tmp_path: Path) -> Path:
     return path
 
 
-async def during_and_after(code: str, beacon: Beacon, go: Path) -> tuple[Usage, Usage]:
+async def during_and_after(code: str, beacon: Beacon, go: Path) -> tuple[Resources, Resources]:
     """Return what a program uses once it has reported, and at its end."""
     reader = Reader()
     with measure_programs(TOKEN, reader):
@@ -91,10 +91,10 @@ async def during_and_after(code: str, beacon: Beacon, go: Path) -> tuple[Usage, 
             argv = python(code, str(beacon.path), str(go))
             nursery.start_soon(lambda: run(spec(argv, mark=MARK)))
             await beacon.line()
-            found = await trio.to_thread.run_sync(read_usage, (reader.program, GONE))
+            found = await trio.to_thread.run_sync(read_resources, (reader.program, GONE))
             async with await trio.open_file(go, "w"):
                 pass
-    assert found[GONE] == Usage()
+    assert found[GONE] == Resources()
     (last,) = reader.last
     return found[reader.program], last
 
@@ -117,7 +117,7 @@ async def test_a_program_uses_what_its_children_use(
     monkeypatch: pytest.MonkeyPatch,
     children: Callable[[int | None], list[int] | None],
 ) -> None:
-    monkeypatch.setattr(usage, "listed_children", children)
+    monkeypatch.setattr(resources, "listed_children", children)
     now, last = await during_and_after(FAMILY, beacon, go)
     assert now.processes == 2
     assert now.memory_bytes >= HELD
@@ -145,7 +145,7 @@ async def test_storage_that_the_kernel_does_not_tell_is_unknown(
     own = identity.identify(os.getpid())
     assert own is not None
     me = Program(MARK, "0.0", own)
-    found = (await trio.to_thread.run_sync(read_usage, (me,)))[me]
+    found = (await trio.to_thread.run_sync(read_resources, (me,)))[me]
     assert (found.read_bytes, found.written_bytes) == (None, None)
     assert found.cpu_s > 0
 

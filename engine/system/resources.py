@@ -11,10 +11,10 @@ import psutil
 
 from engine.system import strays
 from engine.system.identity import ProcessIdentity, all_pids, listed_children, read_stat
-from engine.system.meter import Program, Usage
+from engine.system.meter import Program, Resources
 
 
-def read_usage(programs: Collection[Program]) -> Mapping[Program, Usage]:
+def read_resources(programs: Collection[Program]) -> Mapping[Program, Resources]:
     """Return what each of `programs` and all that it started use now; blocks.
 
     A process that was started is found by its parents, and one that lost them by the call that its
@@ -23,7 +23,7 @@ def read_usage(programs: Collection[Program]) -> Mapping[Program, Usage]:
     """
     look = _Look()
     return {
-        program: reduce(Usage.plus, map(_read, look.members(program)), Usage())
+        program: reduce(Resources.plus, map(_read, look.members(program)), Resources())
         for program in programs
     }
 
@@ -60,7 +60,7 @@ class _Look:
         return found
 
 
-def _read(pid: int) -> Usage:
+def _read(pid: int) -> Resources:
     """Return what one process uses, and what those of its children used that it has collected."""
     try:
         process = psutil.Process(pid)
@@ -69,11 +69,11 @@ def _read(pid: int) -> Usage:
             cpu_s = sum(process.cpu_times()[:4])
             memory_bytes = process.memory_info().rss
     except psutil.Error:
-        return Usage()
+        return Resources()
     read_bytes = written_bytes = None
     try:
         storage = process.io_counters()
         read_bytes, written_bytes = storage.read_bytes, storage.write_bytes
     except (psutil.Error, RuntimeError, ValueError):
         pass  # not for us, or a kernel that does not count
-    return Usage(cpu_s, memory_bytes, 0 if is_dead else 1, read_bytes, written_bytes)
+    return Resources(cpu_s, memory_bytes, 0 if is_dead else 1, read_bytes, written_bytes)
