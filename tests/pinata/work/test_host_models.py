@@ -5,15 +5,22 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from agents.asking import Asker, Question
+from agents.budget import Budget
 from agents.models.coordinator import GONE, Listing
 from agents.models.port import (
     AnswerEnded,
+    AnswerFailed,
     AnswerPiece,
+    AssistantMessage,
     StopReason,
     TextPiece,
     Usage,
     UserMessage,
 )
+from agents.traffic import Traffic
+from engine.core.ids import AttemptId, TaskId
+from engine.core.limiter import Limiter
 from pinata.work.host_models import LATE, LEFT, NOBODY, SILENT, HostModels
 from tests.support.hosts import Host, played_host
 from tests.support.lenders import (
@@ -281,3 +288,32 @@ async def test_pi_that_another_one_replaces_ends_its_answers() -> None:
                 await second.say(number, END)
                 await wait_all_tasks_blocked()
     assert agents.heard["goes on"] == [ENDED]
+
+
+async def test_agent_whose_pi_is_reloaded_goes_on_with_the_next_one() -> None:
+    models = HostModels()
+    broken: list[AnswerFailed] = []
+    answers: list[AssistantMessage] = []
+
+    async def keep(_: AssistantMessage, end: AnswerFailed) -> None:
+        broken.append(end)
+
+    async def work() -> None:
+        traffic, budget = Traffic(Limiter(8), lambda: 0.0), Budget(max_turns=9, max_tool_calls=9)
+        attempt = AttemptId(TaskId("look"), 1)
+        asker = Asker(attempt, lent_model(models), traffic, budget, lambda _: None)
+        message, _ = await asker.ask(Question("", [UserMessage("go")]), keep)
+        answers.append(message)
+        assert budget.spent.usage == Usage(7, 3, 0.5)
+
+    async with played_host(models=models) as host, trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        async with lent(host) as lender:
+            [number] = await lender.opened()
+            await lender.say(number, text("half an ans"))
+        async with lent(host) as lender:
+            [number] = await lender.opened()
+            await lender.say(number, text("an answer"), END)
+            await wait_all_tasks_blocked()
+    assert broken == [GONE]
+    assert answers == [AssistantMessage("an answer")]
