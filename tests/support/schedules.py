@@ -48,6 +48,9 @@ def now_ms(self):
 SystemClock.now_ms = now_ms
 """
 _CHANGE = "echo two > a.txt"
+_MOST_MESSAGES = 7
+# As often is asked for a rerun that is refused, since something else has the run at that moment.
+_PATIENCE = 100
 
 
 def prepare(folder: Path) -> Project:
@@ -62,7 +65,9 @@ def prepare(folder: Path) -> Project:
 def steady_job(project: Project) -> Frame:
     """Return a job whose outcome is the same however often it is begun anew."""
     slow = {"delayMs": 100}
-    change = [shell(_CHANGE) | slow, submits(changedFiles=["a.txt"]) | slow]
+    # A result that a message comes before is handed in again.
+    hands_in = submits(changedFiles=["a.txt"]) | slow
+    change = [shell(_CHANGE) | slow, *[hands_in] * (1 + _MOST_MESSAGES)]
     script = {"*": [reports() | slow], "fix": change, "judge": [approves() | slow]}
     fix = builder("fix", "a.txt", after=["look"])
     return project.job(
@@ -201,7 +206,8 @@ class Schedule:
         return {run: await self._finished(run) for run in self.runs}
 
     async def _finished(self, run: str) -> Frame:
-        while True:
+        refusals: list[Frame] = []
+        while len(refusals) < _PATIENCE:
             answer = await self.call("pinata_status", run=run)
             assert answer is not None
             assert answer["type"] == "result", answer
@@ -211,7 +217,12 @@ class Schedule:
             elif summary["status"] == "succeeded" or self._stays(run):
                 return summary
             else:
-                await self.call("rerun", run=run)
+                again = await self.call("rerun", run=run)
+                assert again is not None
+                if again["type"] == "error":
+                    refusals.append(again)
+                    await self.listen(0.1)
+        raise AssertionError(f"run {run} does not come to its end: {refusals[-1]}")
 
     def _stays(self, run: str) -> bool:
         return run == self.runs[1] and self.is_cancelled
