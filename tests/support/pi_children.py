@@ -1,6 +1,7 @@
 """Children that speak Pi's protocol as a test wants them to, well or badly."""
 
 import json
+import shlex
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +29,7 @@ from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Kind, ModelChoice, Thinking
 from engine.system.nursery import open_flat_nursery
 from tests.support.agents import FINGERPRINT, NAMES, no_files, result
+from tests.support.real_pi import fake_pi
 
 MODEL = "loop/m1"
 ATTEMPT = AttemptId(TaskId("look"), 1)
@@ -193,7 +195,7 @@ def begin():
     return brief["message"]
 
 def submit(**changes):
-    result = {**RESULT, **changes}
+    result = {name: value for name, value in {**RESULT, **changes}.items() if value is not None}
     question = json.dumps({"ask": "submit", "arguments": result})
     say("extension_ui_request", id="q", method="input", title="pinata:ask", placeholder=question)
     return json.loads(hear()["value"])
@@ -209,3 +211,14 @@ def program(folder: Path, text: str) -> PiProgram:
     path = folder / "child.py"
     path.write_text(f"RESULT = {RESULT!r}\n{_PRELUDE}\n{textwrap.dedent(text)}")
     return PiProgram(path, "1.6.0", Path(sys.executable), "24.0.0")
+
+
+def install(folder: Path, text: str) -> str:
+    """Install a Pi that is a Python program with this text; return a PATH that leads to it."""
+    search = folder / "installed"
+    path = str(search / "bin") if search.exists() else fake_pi(search)
+    child = program(folder, text).path
+    node = search / "bin/node"
+    line = f'exec {shlex.quote(sys.executable)} {shlex.quote(str(child))} "$@"'
+    node.write_text(f'#!/bin/sh\ncase "$1" in --version) echo v24.0.0;; *) {line};; esac\n')
+    return f"{path}:/usr/bin:/bin"
