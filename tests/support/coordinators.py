@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ from tests.support.pi_agents import PROVIDER, write_models
 from tests.support.programs import wait_end
 from tests.support.projects import Project, Turn
 from tests.support.real_pi import PI, with_pi
+from tests.support.terminals import Pty, on_pty
 
 Record = dict[str, Any]
 RESULT: Final = "pinata-result"
@@ -226,6 +227,14 @@ class Desk:
                 capture_stderr=True,
             )
         return done.stdout.decode()
+
+    @contextmanager
+    def on_terminal(self, terminal: Pty) -> Iterator[subprocess.Popen[bytes]]:
+        """Start Pi as installed, on a terminal; it is killed at the end of the block if it runs."""
+        argv = [str(PI), "--offline", "--no-approve", "--session-id", self.session, *_MODEL]
+        env = self.environment | {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+        with on_pty(terminal, argv, cwd=self.project.repo.root, env=env) as process:
+            yield process
 
     def entries(self) -> list[Record]:
         """Return what the file of the session holds."""

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pyte
 
@@ -110,10 +111,20 @@ def on_terminal(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start `pinata` on a terminal; it is killed at the end of the block if it still runs."""
     program = [sys.executable, "-m", "pinata", *arguments]
+    env = project.program_env | {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    with on_pty(terminal, program, cwd=project.repo.root, env=env) as process:
+        yield process
+
+
+@contextmanager
+def on_pty(
+    terminal: Pty, program: Sequence[str], *, cwd: Path, env: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program on a terminal; it is killed at the end of the block if it still runs."""
     process = subprocess.Popen(
         [sys.executable, "-S", "-E", "-c", _LOGIN, *program],
-        cwd=project.repo.root,
-        env=project.program_env | {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
+        cwd=cwd,
+        env=env,
         stdin=terminal.fd,
         stdout=terminal.fd,
         stderr=terminal.fd,

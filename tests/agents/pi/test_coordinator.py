@@ -108,7 +108,8 @@ async def let_go(beacon: Beacon) -> None:
 
 
 def is_result(record: dict[str, Any]) -> bool:
-    return record["type"] == "message_end" and record["message"].get("customType") == RESULT
+    message = record["message"] if record["type"] == "message_end" else {}
+    return bool(message.get("customType") == RESULT)
 
 
 def has_ended(record: dict[str, Any]) -> bool:

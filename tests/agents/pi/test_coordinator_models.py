@@ -64,7 +64,8 @@ async def test_scout_thinks_with_a_model_that_only_the_session_can_reach(desk: D
 
     desk.mind.inspired = inspire
     async with desk.pi() as pi:
-        desk.mind.will_say(says("pinata_run", **job(scout("look"))))
+        # No model is named: the session's own is taken.
+        desk.mind.will_say(says("pinata_run", tasks=[scout("look")]))
         await pi.prompt("Have a look.")
         (answer,) = pi.tool_results("pinata_run")
         assert statuses(answer) == {"look": "succeeded"}, answer
