@@ -16,6 +16,7 @@ import trio
 
 from engine.core.errors import PinataError
 from pinata.tools.registry import Answer
+from tests.support.garbage import collect
 from tests.support.github import NUMBER, Github
 from tests.support.movers import forget_renameat2
 from tests.support.programs import Beacon, open_beacon
@@ -157,6 +158,7 @@ async def _tell(story: Story, beacon: Beacon) -> None:
     await _go_on_in_the_background(story, beacon)
     await _tell_the_rest(story)
     await _break(story)
+    await _tidy_up(story)
 
 
 async def _begin(story: Story) -> None:
@@ -319,6 +321,13 @@ async def _break(story: Story) -> None:
     await story.refuse("pinata_cancel", run=orphan)
     (runs / run / "run.json").write_text("{}")
     await story.refuse("pinata_status", of=ANY, run=run)
+
+
+async def _tidy_up(story: Story) -> None:
+    """Collect garbage, the run that is damaged by now being left."""
+    for confirm in (False, True):
+        answer = await collect(story.project, confirm=confirm)
+        story.told.append(Told("gc", "commands/gc.md#output", answer))
 
 
 def _forget_all_ends(log: Path) -> None:
