@@ -35,7 +35,7 @@ from agents.models.port import (
 from agents.models.price import Pricer
 from agents.models.trouble import tidy_message
 from agents.models.words import classify_words
-from engine.core.spec import Thinking
+from engine.core.spec import ModelChoice, Thinking
 from engine.records.host_models import StreamRequest
 
 GONE: Final = AnswerFailed(Trouble.DISCONNECT, "the session's program went away within the answer")
@@ -68,6 +68,11 @@ class Pieces(Protocol):
 
 class Coordinator(Protocol):
     """The way to the program of a session."""
+
+    @property
+    def preferred(self) -> ModelChoice | None:
+        """The model that the session itself works with; None when it is not known."""
+        ...
 
     async def find(self, provider: str, id_: str) -> Listing | str:
         """Return what is known of a model, or why it cannot be asked, as a phrase."""

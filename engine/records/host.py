@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from engine.core.errors import CorruptionError, UsageError
 from engine.core.quote import quote_value
 from engine.records.fields import NO_NUL
-from engine.records.host_models import ListingFrame, PiecesFrame
+from engine.records.host_models import ListingFrame, PiecesFrame, UsesFrame
 from engine.records.json_text import decode_json
 from engine.records.request import Request, decode, explain
 
@@ -152,7 +152,7 @@ class GoodbyeFrame(Request):
     reason: _Goodbye
 
 
-ModelFrame = ListingFrame | PiecesFrame
+ModelFrame = ListingFrame | PiecesFrame | UsesFrame
 ClientFrame = (
     CallFrame | CancelFrame | HoldFrame | CommandFrame | AckFrame | ModelFrame | GoodbyeFrame
 )
@@ -166,6 +166,7 @@ _CLIENT: Mapping[str, TypeAdapter[Any]] = {
     "ack": TypeAdapter(AckFrame),
     "model": TypeAdapter(ListingFrame),
     "pieces": TypeAdapter(PiecesFrame),
+    "uses": TypeAdapter(UsesFrame),
     "goodbye": TypeAdapter(GoodbyeFrame),
 }
 

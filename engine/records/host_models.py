@@ -12,10 +12,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from engine.records.model import ThinkingField
 from engine.records.request import Request
 
 MOST_PIECES: Final = 10_000
 _MOST_FAULT_CHARS = 2_000
+_MOST_NAME_CHARS = 500
+_Name = Annotated[str, Field(min_length=1, max_length=_MOST_NAME_CHARS)]
 RequestNumber = Annotated[int, Field(ge=1, description="the number that the host gave")]
 
 
@@ -46,6 +49,15 @@ class PiecesFrame(Request):
     type: Literal["pieces"]
     request: RequestNumber
     pieces: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_PIECES)]
+
+
+class UsesFrame(Request):
+    """Says with which model the session itself works from now on."""
+
+    type: Literal["uses"]
+    provider: _Name
+    model: _Name
+    thinking: ThinkingField
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from pinata.work.models import (
     ModelSources,
     choose_models,
     script_notices,
+    with_session_model,
 )
 from pinata.work.places import Places
 from pinata.work.run import Run
@@ -103,6 +104,9 @@ async def new_run(
         PinataError: the request cannot be carried out here; says why.
     """
     used = {task.agent: definitions[task.agent] for task in spec.tasks}
+    if context.coordinator is not None:
+        # In the record too: whoever takes the run up may find another model in its session.
+        spec = with_session_model(spec, used, context.coordinator.preferred)
     started_in = context.cwd if spec.cwd is None else context.base / spec.cwd
     places = Places.of(found, context.environment)
     _refuse_unsupported(context, spec)

@@ -12,10 +12,12 @@ from typing import Any, Final
 import trio
 
 from agents.models.coordinator import Listing
+from engine.core.spec import ModelChoice
 from engine.records.host_models import (
     ListingFrame,
     PiecesFrame,
     StreamRequest,
+    UsesFrame,
     abort,
     find_model,
     more,
@@ -43,8 +45,14 @@ class HostModels:
         """Begin with nobody attached."""
         self._lender: _Lender | None = None
         self._client: object = None
+        self._preferred: ModelChoice | None = None
         self._changed = trio.Event()
         self._last_number = 0
+
+    @property
+    def preferred(self) -> ModelChoice | None:
+        """The model that the attached session itself works with; None when it is not known."""
+        return self._preferred
 
     @contextmanager
     def attached(self, send: Send, nursery: trio.Nursery, *, lends_models: bool) -> Iterator[None]:
@@ -66,9 +74,11 @@ class HostModels:
             if self._client is client:
                 self._release()
 
-    def answered(self, frame: ListingFrame | PiecesFrame) -> None:
-        """Take an answer; one that nobody waits for any more is dropped."""
-        if self._lender is not None:
+    def told(self, frame: ListingFrame | PiecesFrame | UsesFrame) -> None:
+        """Take what the client says; an answer that nobody waits for any more is dropped."""
+        if isinstance(frame, UsesFrame):
+            self._preferred = ModelChoice(frame.provider, frame.model, frame.thinking)
+        elif self._lender is not None:
             self._lender.answered(frame)
 
     async def find(self, provider: str, id_: str) -> Listing | str:
@@ -102,7 +112,7 @@ class HostModels:
         """End what the client that is attached was asked."""
         if self._lender is not None:
             self._lender.leave()
-        self._lender = self._client = None
+        self._lender = self._client = self._preferred = None
 
 
 class _Lender:

@@ -27,7 +27,7 @@ from engine.records.host import (
     refused,
     welcome,
 )
-from engine.records.host_models import ListingFrame, PiecesFrame
+from engine.records.host_models import ListingFrame, PiecesFrame, UsesFrame
 from engine.system.nursery import open_flat_nursery
 from pinata.work.frames import FrameError, FrameReader
 from pinata.work.host_calls import HOLD, Answer, Asked, Calls, Opened, Perform, Tell
@@ -245,8 +245,9 @@ class HostServer:
                 self._calls.cancel(seat, id_)
             case AckFrame(delivery=key):
                 await self._dispatch.confirm(seat, key)
-            case ListingFrame() | PiecesFrame() as frame:
-                self._terms.models.answered(frame)
+            case ListingFrame() | PiecesFrame() | UsesFrame() as frame:
+                if self._life.client == seat.number:
+                    self._terms.models.told(frame)
             case GoodbyeFrame(reason=reason):
                 return Goodbye(reason)
             case other:

@@ -1,7 +1,7 @@
 """Which model works on which task, and how one is opened for an attempt."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import trio
@@ -147,6 +147,27 @@ class ModelSources:
         )
 
 
+def with_session_model(
+    spec: RunSpec, definitions: Mapping[str, Definition], session: ModelChoice | None
+) -> RunSpec:
+    """Return the request with a model for every task for which nobody names one.
+
+    Args:
+        spec: the request.
+        definitions: of every agent that a task names.
+        session: the model that whoever asks works with; None when it is not known.
+    """
+    if session is None:
+        return spec
+    tasks = [
+        replace(task, model=session)
+        if _named(task, definitions[task.agent], spec.config) is None
+        else task
+        for task in spec.tasks
+    ]
+    return replace(spec, tasks=tuple(tasks))
+
+
 def script_notices(spec: RunSpec, sources: ModelSources) -> list[str]:
     """Return a notice for each script with turns for tasks that the run does not have.
 
@@ -237,9 +258,15 @@ def _backends(task: TaskSpec, definition: Definition, spec: RunSpec) -> tuple[Ba
 def _candidates(
     task: TaskSpec, definition: Definition, config: RunConfig
 ) -> tuple[ModelChoice, ...]:
+    preferred = _named(task, definition, config)
+    first = () if preferred is None else (preferred,)
+    return (*first, *config.fallbacks.get(task.agent, ()))
+
+
+def _named(task: TaskSpec, definition: Definition, config: RunConfig) -> ModelChoice | None:
+    """Return the model that is named for a task most particularly."""
     preferred = task.model or config.models.get(task.agent) or config.models.get("default")
     if preferred is None and definition.model is not None:
         provider, id_ = definition.model
         preferred = ModelChoice(provider, id_, definition.thinking or Thinking.OFF)
-    first = () if preferred is None else (preferred,)
-    return (*first, *config.fallbacks.get(task.agent, ()))
+    return preferred

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from engine.records import host, host_models
 from engine.records.host import decode_client_frame, decode_hello
-from engine.records.host_models import ListingFrame, PiecesFrame, StreamRequest
+from engine.records.host_models import ListingFrame, PiecesFrame, StreamRequest, UsesFrame
 from pinata.work.host_calls import MOST_CALLS
 from pinata.work.host_greeting import HELLO_LIMIT_BYTES, HELLO_WAIT_S
 from pinata.work.host_life import GRACE_S, Goodbye
@@ -38,6 +38,7 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
         "ack": host.AckFrame,
         "model": ListingFrame,
         "pieces": PiecesFrame,
+        "uses": UsesFrame,
         "goodbye": host.GoodbyeFrame,
     }
     # The token is added by the bridge.

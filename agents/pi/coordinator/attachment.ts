@@ -53,6 +53,7 @@ export class Attachment {
       trust: this.#ctx.isProjectTrusted(),
       lendsModels: true,
     });
+    this.tellModel();
     try {
       const frame = await inTime(welcome);
       if (frame.v !== PROTOCOL) throw new Error(`it speaks version ${frame.v}, and not ${PROTOCOL}`);
@@ -84,6 +85,13 @@ export class Attachment {
         if (this.#bridge === undefined || this.#bridge === bridge) throw error;
       }
     }
+  }
+
+  // Says with which model the session works: so do agents for which no other one is named.
+  tellModel(): void {
+    const { model, thinkingLevel: thinking = "off" } = this.#ctx;
+    if (model === undefined) return;
+    this.#bridge?.send({ type: "uses", provider: model.provider, model: model.id, thinking });
   }
 
   #hear(bridge: Bridge, frame: Frame): void {

@@ -37,6 +37,8 @@ export default function coordinate(pi: ExtensionAPI): void {
     await attached?.end(event.reason);
   });
 
+  pi.on("model_select", () => current?.tellModel());
+  pi.on("thinking_level_select", () => current?.tellModel());
   pi.on("agent_start", () => current?.deliveries.started());
   pi.on("message_end", () => current?.deliveries.confirmSaved());
   pi.on("turn_end", () => current?.deliveries.confirmSaved());

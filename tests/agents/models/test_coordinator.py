@@ -29,7 +29,7 @@ from agents.models.port import (
 )
 from agents.models.price import Pricer
 from agents.models.routes import unknown_price
-from engine.core.spec import Thinking
+from engine.core.spec import ModelChoice, Thinking
 from engine.records.host_models import StreamRequest
 
 Piece = dict[str, Any]
@@ -44,6 +44,7 @@ class Played:
 
     frames: list[list[Piece]]
     asked: list[StreamRequest] = field(default_factory=list)
+    preferred: ModelChoice | None = None
 
     async def find(self, provider: str, id_: str) -> Listing | str:
         raise NotImplementedError

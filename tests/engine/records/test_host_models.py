@@ -3,9 +3,16 @@ from typing import Any
 import pytest
 
 from engine.core.errors import UsageError
+from engine.core.spec import Thinking
 from engine.records import host_models
 from engine.records.host import decode_client_frame
-from engine.records.host_models import MOST_PIECES, ListingFrame, PiecesFrame, StreamRequest
+from engine.records.host_models import (
+    MOST_PIECES,
+    ListingFrame,
+    PiecesFrame,
+    StreamRequest,
+    UsesFrame,
+)
 from tests.support.jobs import readable
 
 TEXT = {"type": "text", "text": "one"}
@@ -50,13 +57,17 @@ def test_what_a_host_asks_has_a_number_of_its_own() -> None:
             {"type": "pieces", "request": 2, "pieces": [TEXT]},
             PiecesFrame(type="pieces", request=2, pieces=[TEXT]),
         ),
+        (
+            {"type": "uses", "provider": "acme", "model": "m1", "thinking": "xhigh"},
+            UsesFrame(type="uses", provider="acme", model="m1", thinking=Thinking.XHIGH),
+        ),
         # Half of a character is the provider's doing, and no reason to let a session go.
         (
             {"type": "pieces", "request": 2, "pieces": [{"type": "text", "text": "\ud83d"}]},
             PiecesFrame(type="pieces", request=2, pieces=[{"type": "text", "text": "\ud83d"}]),
         ),
     ],
-    ids=["model", "no model", "pieces", "half a character"],
+    ids=["model", "no model", "pieces", "uses", "half a character"],
 )
 def test_answers_of_a_client_are_understood(frame: dict[str, Any], means: object) -> None:
     assert decode_client_frame(frame) == means
@@ -67,11 +78,16 @@ def test_answers_of_a_client_are_understood(frame: dict[str, Any], means: object
     [
         ({"type": "model", "request": 0}, "model: request"),
         ({"type": "model", "request": 1, "apiKey": "sk"}, 'model: unknown field "apiKey"'),
+        ({"type": "uses", "provider": "", "model": "m", "thinking": "off"}, "uses: provider"),
+        (
+            {"type": "uses", "provider": "a", "model": "m", "thinking": "hard"},
+            "uses: thinking",
+        ),
         ({"type": "pieces", "request": 1, "pieces": []}, "pieces: pieces"),
         ({"type": "pieces", "request": 1, "pieces": ["text"]}, "pieces: pieces"),
         ({"type": "pieces", "request": 1, "pieces": [TEXT] * (MOST_PIECES + 1)}, "pieces: pieces"),
     ],
-    ids=["number", "unknown field", "none", "no object", "too many"],
+    ids=["number", "unknown field", "no name", "thinking", "none", "no object", "too many"],
 )
 def test_other_answers_are_refused(frame: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as caught:

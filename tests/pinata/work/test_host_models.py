@@ -21,6 +21,7 @@ from agents.models.port import (
 from agents.traffic import Traffic
 from engine.core.ids import AttemptId, TaskId
 from engine.core.limiter import Limiter
+from engine.core.spec import ModelChoice, Thinking
 from pinata.work.host_models import LATE, LEFT, NOBODY, SILENT, HostModels
 from tests.support.hosts import Host, played_host
 from tests.support.lenders import (
@@ -67,6 +68,27 @@ async def test_attached_session_says_which_models_it_lends() -> None:
         assert await models.find(PROVIDER, MODEL) == Listing(32_000, has_price=True)
         lender.listing = {"fault": "Pi has no login for acme"}
         assert await models.find(PROVIDER, MODEL) == "Pi has no login for acme"
+
+
+async def test_session_says_with_which_model_it_works_itself() -> None:
+    models = HostModels()
+    said = []
+    uses = {"type": "uses", "provider": PROVIDER, "model": MODEL}
+    async with played_host(models=models) as host:
+        async with lent(host) as lender:
+            said.append(models.preferred)
+            for thinking in ("off", "high"):
+                await lender.client.send(**uses, thinking=thinking)
+                await models.find(PROVIDER, MODEL)
+                said.append(models.preferred)
+        await wait_all_tasks_blocked()
+        said.append(models.preferred)
+    assert said == [
+        None,
+        ModelChoice(PROVIDER, MODEL, Thinking.OFF),
+        ModelChoice(PROVIDER, MODEL, Thinking.HIGH),
+        None,
+    ]
 
 
 async def test_model_is_not_found_while_nobody_is_attached(autojump_clock: MockClock) -> None:

@@ -13,7 +13,7 @@ from agents.models.routes import open_routes
 from agents.models.stream import StreamedModel
 from agents.roster import load_roster
 from engine.core.ids import AttemptId, TaskId
-from engine.core.spec import Backend
+from engine.core.spec import Backend, ModelChoice
 from engine.records.host_models import StreamRequest
 from pinata.work.lent_models import OUTLIVED, LentModels
 from pinata.work.models import (
@@ -44,6 +44,7 @@ class Session:
 
     listings: dict[str, Listing | str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    preferred: ModelChoice | None = None
 
     async def find(self, provider: str, id_: str) -> Listing | str:
         self.asked.append(f"{provider}/{id_}")

@@ -28,6 +28,7 @@ from pinata.work.models import (
     NoPriceError,
     choose_models,
     script_notices,
+    with_session_model,
 )
 from pinata.work.user_pi import PiWay, UserPi
 from tests.support import projects
@@ -148,6 +149,18 @@ async def test_without_any_reachable_model_all_reasons_are_listed(folder: Path) 
     )
     assert refused.startswith("task look: no model: keyless/free: its apiKey in models.json is")
     assert "; loop/missing: no such model in" in refused
+
+
+async def test_model_of_the_session_works_where_nobody_names_one() -> None:
+    session = ModelChoice("acme", "m1", Thinking.HIGH)
+    own = model("scripted", "script.yaml")
+    spec = accepted(job(scout("own", model=own), scout("other")))
+    filled = with_session_model(spec, DEFINITIONS, session)
+    assert [task.model for task in filled.tasks] == [spec.tasks[0].model, session]
+    assert replace(filled, tasks=spec.tasks) == spec
+    assert with_session_model(spec, DEFINITIONS, None) == spec
+    default = accepted(job(scout(), config={"models": {"default": own}}))
+    assert with_session_model(default, DEFINITIONS, session) == default
 
 
 async def test_a_job_that_names_no_model_is_told_where_to_name_one(folder: Path) -> None:
