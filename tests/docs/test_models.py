@@ -9,6 +9,7 @@ import pytest
 from agents.models.anthropic_request import ANSWER_TOKENS, BUDGET_TOKENS, EFFORTS
 from agents.models.catalog import KNOWN, Catalog, ModelInfo
 from agents.models.keys import find_key
+from agents.models.logins import login_fault
 from agents.models.pi_files import MODELS_FILE, AuthFile, ModelsFile, read_models_file
 from agents.models.wire import IDLE_TIMEOUT_S
 from agents.roster import load_roster
@@ -16,13 +17,13 @@ from engine.config import decode_config_file
 from engine.core.ids import TaskId
 from engine.core.spec import Thinking
 from engine.records.config import merge_config
-from pinata.work.models import NoPriceError
+from pinata.work.models import NoModelError, NoPriceError
 from tests.support.jobs import accepted
 from tests.support.reader import blocks, page, prose, rows, section
 
 PAGE = page("models.md")
 SETTINGS, JOB, MODELS = (json.loads(block.text) for block in blocks(PAGE, "json"))
-NO_MODEL, NOT_LENT, NO_PRICE = (block.text.strip() for block in blocks(PAGE, "text"))
+NO_MODEL, NOT_LENT, NOT_SHOWN, NO_PRICE = (block.text.strip() for block in blocks(PAGE, "text"))
 
 
 def cells(heading: str) -> list[list[str]]:
@@ -63,6 +64,12 @@ def test_the_models_file_says_what_the_page_says(models: ModelsFile) -> None:
     assert (local.context_tokens, local.max_output_tokens) == (131_072, 16_384)
     assert rerouted.base_url == "https://proxy.example/openai/v1"
     assert not isinstance(find_key("local", Catalog(models), {}), str)
+
+
+def test_a_key_of_the_environment_is_told_to_be_of_no_use_to_pi() -> None:
+    catalog = Catalog(auth=AuthFile("/home/robin/.pi/agent/auth.json"))
+    fault = login_fault("openai", catalog, shown={}, environment={"OPENAI_API_KEY": "planted"})
+    assert str(NoModelError(TaskId("fix"), [f"openai/gpt-5: {fault}"])) == NOT_SHOWN
 
 
 def test_every_known_provider_is_listed() -> None:

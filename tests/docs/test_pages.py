@@ -49,7 +49,7 @@ def test_checks_of_examples_leave_no_compiled_python_behind() -> None:
     ("heading", "model", "later"),
     [
         ("The run", JobRequest, {"background", "survive"}),
-        ("A task", TaskRequest, {"backend"}),
+        ("A task", TaskRequest, set()),
     ],
     ids=["run", "task"],
 )

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +94,7 @@ async def test_what_is_left_of_a_dead_owners_agents_is_ended_and_done_again(
         with live(project, "run", job, "--json") as process:
             process.wait_event("agent_started")
             while not pid.exists() or not pid.read_text():
-                time.sleep(0.01)
+                trio.from_thread.check_cancelled()
             os.kill(process.process.pid, signal.SIGKILL)
 
     with trio.fail_after(LONG_S):
