@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,6 +160,35 @@ def _data(text: str) -> Any:
         return text
 
 
+@asynccontextmanager
+async def open_pi(*flags: str, cwd: Path, env: Mapping[str, str]) -> AsyncIterator[CoordinatorPi]:
+    """Have a Pi inside the block that has loaded everything; it quits at the end."""
+    process = await trio.lowlevel.open_process(
+        [str(PI), "--mode", "rpc", *_FLAGS, *flags],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=cwd,
+        env=env,
+        start_new_session=True,
+    )
+    pi = CoordinatorPi(process)
+    with trio.fail_after(_PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pi.listen)
+            try:
+                await pi.ask("get_state")
+                yield pi
+                assert process.stdin is not None
+                await process.stdin.aclose()
+                await process.wait()
+            finally:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()
+                nursery.cancel_scope.cancel()
+
+
 @dataclass(slots=True)
 class Desk:
     """A person's place: a project, a configured Pi, and the model that it asks.
@@ -188,31 +217,9 @@ class Desk:
     async def pi(self, *more: str) -> AsyncIterator[CoordinatorPi]:
         """Have a Pi inside the block that has loaded everything; it quits at the end."""
         flags = ("--no-extensions", "-e", str(COORDINATOR), "--session-id", self.session)
-        argv = [str(PI), "--mode", "rpc", *_FLAGS, *flags, *_MODEL, *more]
-        process = await trio.lowlevel.open_process(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=self.project.repo.root,
-            env=self.environment,
-            start_new_session=True,
-        )
-        pi = CoordinatorPi(process)
-        with trio.fail_after(_PATIENCE_S):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(pi.listen)
-                try:
-                    await pi.ask("get_state")
-                    yield pi
-                    assert process.stdin is not None
-                    await process.stdin.aclose()
-                    await process.wait()
-                finally:
-                    process.kill()
-                    with trio.CancelScope(shield=True):
-                        await process.wait()
-                    nursery.cancel_scope.cancel()
+        cwd = self.project.repo.root
+        async with open_pi(*flags, *_MODEL, *more, cwd=cwd, env=self.environment) as pi:
+            yield pi
 
     async def once(self, *words: str) -> str:
         """Run a Pi that ends by itself, and return what it said on stdout."""

@@ -94,10 +94,12 @@ class Shell:
         home: stands for the home folder that pages show.
         code: with what the last command ended.
         cwd: where it is.
+        tools: folders with programs that the reader has, besides those of every system.
     """
 
     home: Path
     code: int = 0
+    tools: tuple[Path, ...] = ()
     cwd: Path = field(init=False)
     _ids: dict[str, str] = field(default_factory=dict)
 
@@ -160,14 +162,7 @@ class Shell:
         done = subprocess.run(
             ["bash", "-c", f"exec 3>{place}\n{script}"],
             cwd=self.cwd,
-            env={
-                "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
-                "HOME": str(self.home),
-                "LANG": "C.UTF-8",
-                "GIT_CONFIG_NOSYSTEM": "1",
-                "PYTHONPATH": str(ROOT),
-                "COLUMNS": "80",
-            },
+            env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -177,6 +172,19 @@ class Shell:
         self.code = done.returncode
         self.cwd = Path(place.read_text().strip())
         return done.stdout
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What its programs see."""
+        folders = (Path(sys.executable).parent, *self.tools)
+        return {
+            "PATH": ":".join([*map(str, folders), "/usr/local/bin:/usr/bin:/bin"]),
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "80",
+        }
 
     def _learn_ids(self, said: tuple[str, ...], shown: str) -> None:
         """Remember which run of this shell stands for which run of the page."""
