@@ -10,9 +10,8 @@ only the first of them asks the kernel, and the next one goes on as soon as it i
 import errno
 import logging
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -20,7 +19,13 @@ import filelock
 import trio
 
 from engine.core.errors import ExternalError, HeldElsewhereError, reason_of
-from engine.system.holder import HOLDER_LIMIT_BYTES, read_holder
+from engine.system.holder import (
+    HOLDER_LIMIT_BYTES,
+    hide_holder,
+    read_holder,
+    read_live_holder,
+    show_holder,
+)
 
 _log = logging.getLogger(f"pinata.{__name__}")
 
@@ -49,7 +54,7 @@ async def claim(path: Path, *, what: str, holder: str) -> AsyncIterator[None]:
         HeldElsewhereError: a live holder has it, be it in this process.
         ExternalError: the file system has no locks, or the lock file cannot be opened.
     """
-    lock = _new_lock(path, holder)
+    lock = _Lock(path, holder)
     if not await _try_acquire(lock):
         raise HeldElsewhereError(what, await trio.to_thread.run_sync(read_holder, path))
     try:
@@ -69,7 +74,7 @@ async def hold(path: Path, *, what: str, holder: str) -> AsyncIterator[None]:
     Raises:
         ExternalError: the file system has no locks, or the lock file cannot be opened.
     """
-    lock = _new_lock(path, holder)
+    lock = _Lock(path, holder)
     async with await _queue(path):
         pause_s = _FIRST_PAUSE_S
         while not await _try_acquire(lock):
@@ -80,6 +85,33 @@ async def hold(path: Path, *, what: str, holder: str) -> AsyncIterator[None]:
             yield
         finally:
             await _release(lock)
+
+
+@contextmanager
+def claimed_if_free(path: Path, *, holder: str) -> Iterator[bool]:
+    """Hold the lock at `path` inside the block unless somebody does; yield whether it is free.
+
+    For what may be done only if nobody works there, and takes a moment. It blocks. A lock that was
+    never taken is free, and its file is not made.
+
+    Raises:
+        ExternalError: as `claim`.
+        OSError: it cannot be told who holds it.
+    """
+    if read_live_holder(path) is not None:
+        yield False
+        return
+    if not path.exists():
+        yield True
+        return
+    lock = _Lock(path, holder)
+    if not lock.try_acquire():
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 async def _queue(path: Path) -> trio.Lock:
@@ -93,48 +125,65 @@ async def _queue(path: Path) -> trio.Lock:
     return queues.setdefault(key, trio.Lock())
 
 
-def _new_lock(path: Path, holder: str) -> filelock.UnixFileLock:
-    return filelock.UnixFileLock(
-        path,
-        mode=0o600,
-        # Taken in one worker thread and released in another.
-        thread_local=False,
-        # A lock that is a mere file would outlive its holder.
-        fallback_to_soft=False,
-        preserve_lock_file=True,
-        on_acquired=partial(_write_holder, holder),
-    )
-
-
-async def _try_acquire(lock: filelock.UnixFileLock) -> bool:
+async def _try_acquire(lock: "_Lock") -> bool:
     # The thread is waited for also when cancelled, so no lock is taken that nobody releases.
-    return await trio.to_thread.run_sync(_try_acquire_sync, lock)
+    return await trio.to_thread.run_sync(lock.try_acquire)
 
 
-def _try_acquire_sync(lock: filelock.UnixFileLock) -> bool:
-    try:
-        lock.acquire(blocking=False)
-    except filelock.Timeout:
-        return False
-    except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
-            raise ExternalError(
-                f"the file system of {lock.lock_file} has no locks (flock); "
-                "keep the repository on a local disk"
-            ) from error
-        raise ExternalError(f"cannot lock {lock.lock_file}: {reason_of(error)}") from error
-    return True
-
-
-async def _release(lock: filelock.UnixFileLock) -> None:
+async def _release(lock: "_Lock") -> None:
     with trio.CancelScope(shield=True):
         await trio.to_thread.run_sync(lock.release)
 
 
-def _write_holder(holder: str, fd: int) -> None:
-    # Overwritten and then cut, so that a reader never finds it empty.
-    text = holder.encode()[:HOLDER_LIMIT_BYTES]
-    # On a full disk the lock is held all the same; others only hear a worse name for the holder.
-    with suppress(OSError):
-        os.pwrite(fd, text, 0)
-        os.ftruncate(fd, len(text))
+class _Lock:
+    """A lock that its holder can be seen by; what it does blocks."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        """Begin without having it; the file is made when it is taken."""
+        self._holder = holder
+        self._fd = -1
+        self._lock = filelock.UnixFileLock(
+            path,
+            mode=0o600,
+            # Taken in one worker thread and released in another.
+            thread_local=False,
+            # A lock that is a mere file would outlive its holder.
+            fallback_to_soft=False,
+            preserve_lock_file=True,
+            on_acquired=self._acquired,
+        )
+
+    def try_acquire(self) -> bool:
+        """Take the lock; return whether that was possible.
+
+        Raises:
+            ExternalError: the file system has no locks, or the lock file cannot be opened.
+        """
+        path = self._lock.lock_file
+        try:
+            self._lock.acquire(blocking=False)
+        except filelock.Timeout:
+            return False
+        except OSError as error:
+            if error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+                raise ExternalError(
+                    f"the file system of {path} has no locks (flock); "
+                    "keep the repository on a local disk"
+                ) from error
+            raise ExternalError(f"cannot lock {path}: {reason_of(error)}") from error
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        hide_holder(self._fd)
+        self._lock.release()
+
+    def _acquired(self, fd: int) -> None:
+        self._fd = fd
+        show_holder(fd)
+        # Overwritten and then cut, so that a reader never finds it empty.
+        text = self._holder.encode()[:HOLDER_LIMIT_BYTES]
+        # On a full disk the lock is held all the same; others only hear a worse name for it.
+        with suppress(OSError):
+            os.pwrite(fd, text, 0)
+            os.ftruncate(fd, len(text))

@@ -4,10 +4,11 @@ A look costs little where nothing is new, however many runs the session has. Eve
 and one process at a time may look: the one that holds the session's lock.
 """
 
+import logging
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from engine.core.errors import CorruptionError
+from engine.core.errors import CorruptionError, PinataError
 from engine.core.ids import RunId
 from engine.records.session import RECORD_LIMIT_BYTES, decode_session_run
 from engine.store import is_run_id
@@ -18,6 +19,7 @@ from pinata.work.session import Session
 
 _ENTRY = ".json"
 _SET_ASIDE = ".unreadable"
+_log = logging.getLogger(f"pinata.{__name__}")
 
 
 class Accounts:
@@ -82,10 +84,18 @@ class Accounts:
             owed = account.look()
         except OSError as error:
             return Owed(run, account.folder, None, damage=what_is_wrong(error))
-        if owed is None and account.is_void():
-            self._session.run_file(run).unlink(missing_ok=True)
-            del self._known[run]
+        if owed is None:
+            self._forget_if_void(run, account)
         return owed
+
+    def _forget_if_void(self, run: RunId, account: Account) -> None:
+        """Remove what leads to a run that is not there, unless it may come."""
+        try:
+            if account.forget_if_void(self._session.run_file(run)):
+                del self._known[run]
+        except (PinataError, OSError) as error:
+            # It stays, and is tried again at the next look.
+            _log.warning("run %s is not there, and cannot be forgotten: %s", run, error)
 
     def _account(self, run: RunId) -> Account:
         """Return the account of a run, whose entry is read once.

@@ -4,6 +4,7 @@ How often the run settled is counted from its log, and what the session was told
 run's own folder, a file for each settlement; nothing else is kept about it. Every function blocks.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,7 @@ from engine.records.session import (
     encode_record,
 )
 from engine.store import RunFolder, runs_dir
-from engine.system import files
-from engine.system.holder import read_live_holder
+from engine.system import files, locks
 from pinata.work.history import read_record
 from pinata.work.own_records import FileFacts, file_facts
 from pinata.work.places import Places
@@ -134,17 +134,30 @@ class Account:
     def _facts(self) -> "_Facts":
         return _Facts(*map(file_facts, self._files))
 
-    def is_void(self) -> bool:
-        """Return whether the run is gone for good, or never came to be.
+    def forget_if_void(self, entry: Path) -> bool:
+        """Remove what leads to the run if it is gone for good, or never came to be.
 
-        A repository that is not there may come back, and a run whose lock is held is being made.
+        A repository that is not there may come back, and a run whose lock is held is being made:
+        only who has the lock knows that nobody makes it.
+
+        Args:
+            entry: what leads to it.
+
+        Returns:
+            Whether it was removed.
+
+        Raises:
+            ExternalError: the lock cannot be taken.
+            OSError: the machine failed.
         """
         if not self._places.common.is_dir():
             return False
-        if read_live_holder(self._places.run_lock(self._run)) is not None:
-            return False
-        # In this order: the lock is held until the record is there.
-        return not self.folder.run_file.exists()
+        lock = self._places.run_lock(self._run)
+        with locks.claimed_if_free(lock, holder=f"process {os.getpid()}, for a look") as is_free:
+            is_void = is_free and not self.folder.run_file.exists()
+            if is_void:
+                entry.unlink(missing_ok=True)
+        return is_void
 
     def _read(self, facts: "_Facts") -> Owed:
         told = self._read_told()

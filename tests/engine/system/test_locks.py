@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import subprocess
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -15,7 +16,7 @@ import trio.testing
 from engine.core.errors import ExternalError, HeldElsewhereError
 from engine.system import locks
 from engine.system.holder import read_holder, read_live_holder
-from engine.system.locks import claim, hold
+from engine.system.locks import claim, claimed_if_free, hold
 from tests.support.guard import blocking_allowed
 from tests.support.programs import Beacon, python
 
@@ -273,3 +274,99 @@ async def test_whether_somebody_holds_a_lock_can_be_seen_without_taking_it(tmp_p
     async with claim(path, what="it", holder="me"):
         assert read_live_holder(path) == "me"
     assert read_live_holder(path) is None
+
+
+async def test_a_holder_is_seen_whatever_the_list_of_all_locks_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list leaves out other namespaces, and has other devices on some file systems."""
+    path = tmp_path / "lock"
+    read_text = Path.read_text
+
+    def read(of: Path, *args: str, **more: str) -> str:
+        return "" if of == Path("/proc/locks") else read_text(of, *args, **more)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    async with claim(path, what="it", holder="me"):
+        assert read_live_holder(path) == "me"
+    assert read_live_holder(path) is None
+
+
+async def test_a_look_never_stands_in_the_way_of_a_claim(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            read_live_holder(path)
+
+    with ThreadPoolExecutor(2) as threads:
+        looks = [threads.submit(look) for _ in range(2)]
+        try:
+            for _ in range(200):
+                async with claim(path, what="it", holder="me"):
+                    pass
+        finally:
+            is_over.set()
+        for each in looks:
+            each.result(timeout=60)
+
+
+async def test_the_next_holder_is_seen_when_a_fork_still_has_the_file_of_the_last(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lock"
+    async with claim(path, what="it", holder="the first"):
+        # As a program that is being started has it for a moment.
+        fds = [int(fd) for fd in os.listdir("/proc/self/fd") if _leads_to(fd, path)]
+        copies = [os.dup(fd) for fd in fds]
+    assert copies
+    try:
+        assert read_live_holder(path) is None
+        async with claim(path, what="it", holder="the second"):
+            for each in copies:
+                os.close(each)
+            copies.clear()
+            assert read_live_holder(path) == "the second"
+    finally:
+        for each in copies:
+            os.close(each)
+
+
+def _leads_to(fd: str, path: Path) -> bool:
+    try:
+        return Path(f"/proc/self/fd/{fd}").readlink() == path
+    except FileNotFoundError:
+        return False
+
+
+async def test_who_holds_what_may_not_be_opened_is_taken_for_somebody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    path = tmp_path / "lock"
+    path.write_bytes(b"another user")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        assert read_live_holder(path) == "another user"
+
+
+def test_a_lock_is_claimed_for_a_moment_only_if_it_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with claimed_if_free(path, holder="me") as is_free:
+        assert is_free
+        assert not path.exists()
+    path.touch()
+    for _ in range(2):
+        with claimed_if_free(path, holder="me") as is_free:
+            assert is_free
+            with claimed_if_free(path, holder="you") as is_free_too:
+                assert not is_free_too
+    with path.open() as held:
+        # Whoever cannot be seen has it all the same.
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with claimed_if_free(path, holder="me") as is_free:
+            assert not is_free

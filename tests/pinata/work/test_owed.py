@@ -1,5 +1,6 @@
 """What is owed to a session by the files of its runs: nothing is lost, and nothing told twice."""
 
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from pinata.work import owed as owed_module
 from pinata.work.accounts import Accounts
 from pinata.work.owed import DAMAGE, Owed, UnknownDeliveryError
 from pinata.work.session import Session
+from tests.support.guard import blocking_allowed
 from tests.support.ledgers import PaperRun, paper_run
 
 Told = tuple[RunId, int]
@@ -318,8 +320,39 @@ async def test_entry_whose_run_never_came_to_be_is_dropped_unless_it_is_being_ma
     async with locks.claim(lock, what="it", holder="process 1"):
         assert list(accounts.look()) == []
         assert session.run_file(paper.run).exists()
+    with blocking_allowed():
+        assert list(accounts.look()) == []
+    assert not session.run_file(paper.run).exists()
+
+
+def test_entry_stays_while_its_lock_is_held_by_somebody_who_cannot_be_seen(
+    tmp_path: Path, session: Session
+) -> None:
+    paper = paper_run(tmp_path, session)
+    paper.enter()
+    paper.folder.path.mkdir(parents=True)
+    lock = paper.common / "pinata" / "locks" / f"run-{paper.run}.lock"
+    lock.parent.mkdir()
+    accounts = Accounts(session)
+    with lock.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert list(accounts.look()) == []
+        assert session.run_file(paper.run).exists()
     assert list(accounts.look()) == []
     assert not session.run_file(paper.run).exists()
+
+
+def test_entry_that_cannot_be_removed_hides_no_other_run(
+    tmp_path: Path, session: Session, paper: PaperRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    paper.settle()
+    other = paper_run(tmp_path, session, 2)
+    other.enter()
+    lock = other.common / "pinata" / "locks" / f"run-{other.run}.lock"
+    lock.mkdir(parents=True)
+    assert owing(Accounts(session)) == {(paper.run, 1): Status.SUCCEEDED}
+    assert session.run_file(other.run).exists()
+    assert f"run {other.run} is not there, and cannot be forgotten" in caplog.text
 
 
 def test_run_that_somebody_removed_is_forgotten_and_one_whose_repository_is_away_is_not(
