@@ -17,7 +17,8 @@ from engine.records.host import hello
 from pinata.work.frames import FrameReader, encode_frame
 from pinata.work.host_calls import Asked, Opened, Tell
 from pinata.work.host_models import HostModels
-from pinata.work.host_server import HostServer, Terms, open_server
+from pinata.work.host_seat import show_nothing
+from pinata.work.host_server import HostServer, Show, Terms, open_server
 from pinata.work.observer import OpenedRun
 
 TOKEN = "t" * 43
@@ -271,11 +272,12 @@ async def played_host(
     owed: Sequence[Settled] = (),
     come_home: Any = at_home,
     models: HostModels | None = None,
+    show: Show = show_nothing,
 ) -> AsyncIterator[Host]:
     """Have a host inside the block."""
     stage, debts, runs = stage or Stage(), Debts(list(owed)), PlayedRuns()
     terms = Terms(KEY, TOKEN, "1.2.3", ({"name": "pinata_fly"},), stage, debts)
-    terms = replace(terms, models=models or HostModels())
+    terms = replace(terms, models=models or HostModels(), show=show)
     async with (
         open_server(terms, runs, come_home) as server,
         trio.open_nursery() as nursery,
