@@ -21,7 +21,6 @@ _ID_RULE = "a number, or text of 1 to 200 characters"
 _MOST_ID_CHARS = 200
 _KEY_LIMIT_CHARS = 300
 _PATH_LIMIT_CHARS = 4096
-_COMMAND_LIMIT_CHARS = 10_000
 _Goodbye = Literal["quit", "reload", "new", "resume", "fork"]
 CallId = Annotated[
     int | Annotated[str, Field(min_length=1, max_length=_MOST_ID_CHARS)],
@@ -135,7 +134,7 @@ class CommandFrame(Request):
 
     type: Literal["command"]
     id: CallId
-    text: Annotated[str, Field(max_length=_COMMAND_LIMIT_CHARS)]
+    text: str
 
 
 class AckFrame(Request):

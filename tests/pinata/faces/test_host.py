@@ -14,6 +14,7 @@ from pinata import app
 from pinata.faces import cli
 from pinata.faces.host import HostFace
 from pinata.tools import runs
+from pinata.work import host_life
 from pinata.work.context import Context
 from pinata.work.host import Setting, open_host
 from pinata.work.host_client import attach
@@ -176,6 +177,32 @@ async def test_session_that_ends_leaves_surviving_runs_alone(
         begun["run"]: "succeeded",
         other["run"]: "cancelled",
     }
+
+
+async def test_session_that_never_comes_back_ends_what_does_not_survive_it_after_the_grace(
+    project: Project, beacon: Beacon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hosted(project) as host:
+        async with attached(project) as client:
+            job = paused(project, beacon, background=True, survive=True)
+            survivor = (await answer(client, "pinata_run", **job))["answer"]["run"]
+            await beacon.pid()
+            looking = project.job([scout("look")], {"look": [{"hang": True}]}, background=True)
+            other = (await answer(client, "pinata_run", **looking))["answer"]["run"]
+            monkeypatch.setattr(host_life, "GRACE_S", 0.05)
+        while (await project.call("pinata_status", {"run": other}))["status"] == "running":
+            await trio.lowlevel.checkpoint()
+        await let_go(beacon)
+        await host.wait_left()
+    monkeypatch.undo()
+    async with hosted(project), attached(project) as client:
+        told = [await client.expect("delivery") for _ in range(2)]
+    assert {one["run"]: one["status"] for one in told} == {
+        survivor: "succeeded",
+        other: "cancelled",
+    }
+    (reason,) = {one["answer"]["reason"] for one in told if one["run"] == other}
+    assert reason == "the session has been away for 0.05 s"
 
 
 async def test_eight_runs_go_on_beside_each_other_and_one_that_raises_ends_alone(
