@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.support.coordinators import Desk, open_desk
+from tests.support.coordinators import RESULT, Desk, open_desk
 from tests.support.live import agents_left
 from tests.support.model_server import ModelRequest
 from tests.support.pi_agents import KEY, PROVIDER
@@ -47,6 +47,11 @@ async def desk(project: Project) -> AsyncIterator[Desk]:
 
 def job(*tasks: dict[str, Any], **fields: object) -> dict[str, Any]:
     return {"tasks": list(tasks), "config": {"models": {"default": MODEL}}, **fields}
+
+
+def is_result(record: dict[str, Any]) -> bool:
+    told: dict[str, Any] = record.get("message", {})
+    return record["type"] == "message_end" and told.get("customType") == RESULT
 
 
 def files_of(project: Project) -> Iterator[Path]:
@@ -112,3 +117,25 @@ async def test_one_of_eight_streams_stalls_and_is_given_up_at_its_provider(desk:
         found = statuses(pi.tool_results("pinata_status")[-1])
     assert found[NAMES[0]] == "cancelled"
     assert {found[name] for name in NAMES[1:]} == {"succeeded"}
+
+
+async def test_scout_whose_pi_is_killed_goes_on_with_the_next_one(desk: Desk) -> None:
+    was_asked = trio.Event()
+
+    def inspire(_: ModelRequest) -> Turn:
+        if was_asked.is_set():
+            return reports("it is so")
+        was_asked.set()
+        return {"text": "wait", "hang": True}
+
+    desk.mind.inspired = inspire
+    async with desk.pi() as pi:
+        desk.mind.will_say(says("pinata_run", **job(scout("look"), background=True)))
+        await pi.prompt("Have a look.")
+        await was_asked.wait()
+        await pi.kill()
+    await desk.server.wait_disconnected()
+    async with desk.pi() as pi:
+        told = await pi.until(is_result)
+        assert "succeeded" in told["message"]["content"]
+        await pi.settled()
