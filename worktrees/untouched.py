@@ -2,7 +2,8 @@
 
 What Git sees there is held against what was captured. Of all else, such as what builds and
 installations leave behind, the system knows when it last changed, and no program can set that time
-back: what has not changed since the run settled was left by the run itself.
+back without setting the clock of the whole machine: what has not changed since work there ended was
+left by the run itself.
 """
 
 import os
@@ -25,6 +26,10 @@ from worktrees.unseen import git_names, inhabited_submodules
 
 # As a capture does: size and modification time alone can be forged.
 _ALL_STAT_DATA = ("core.trustctime=true", "core.checkStat=default")
+_NO_TIME = (
+    "the clock was set back since work there ended, or nothing tells when it did, so nothing tells "
+    "a file of the run's from one of yours: look whether anything in it is yours, and remove it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +41,15 @@ class Left:
         seed_index: the engine's own index of it; it need not be there any more.
         reason: what `create_worktree` was told.
         tree: what was captured there last, None when nothing was.
-        since_ns: when the engine was done with it, in nanoseconds since the epoch.
+        since_ns: when the last of those who worked there was done with it, in nanoseconds since the
+            epoch; None when no time can be trusted.
     """
 
     path: Path
     seed_index: Path
     reason: str
     tree: TreeId | None
-    since_ns: int
+    since_ns: int | None
 
 
 async def find_touch(repo: Repository, left: Left, scratch: Path) -> str | None:
@@ -64,14 +70,16 @@ async def find_touch(repo: Repository, left: Left, scratch: Path) -> str | None:
     found = await in_thread(_own_registration, repo, left)
     if found is None or isinstance(found, str):
         return found
+    if left.since_ns is None:
+        return _NO_TIME
     objects = scratch / "objects"
     await in_thread(lambda: objects.mkdir(exist_ok=True))
     there = Repository(left.path, found.git_dir, repo.common_dir, repo.env, repo.mark, objects)
     if await in_thread(_has_moved, there, left.since_ns):
-        return "its HEAD was moved since the run settled"
+        return "its HEAD was moved since work there ended"
     if left.tree is None:
         return _newer_sentence(await in_thread(_newer, left.path, [b""], left.since_ns))
-    return await _compare(there, left, left.tree, scratch)
+    return await _compare(there, left, left.tree, left.since_ns, scratch)
 
 
 def _own_registration(repo: Repository, left: Left) -> Registration | str | None:
@@ -99,7 +107,9 @@ def _has_moved(worktree: Repository, since_ns: int) -> bool:
         return True
 
 
-async def _compare(worktree: Repository, left: Left, captured: TreeId, scratch: Path) -> str | None:
+async def _compare(
+    worktree: Repository, left: Left, captured: TreeId, since_ns: int, scratch: Path
+) -> str | None:
     async with private_index(scratch, left.seed_index) as index:
         if not await in_thread(index.exists):
             await git(worktree, "read-tree", captured, index=index)
@@ -114,7 +124,7 @@ async def _compare(worktree: Repository, left: Left, captured: TreeId, scratch: 
     unseen = (*content.ignored, *content.nested, *inhabited)
     hidden = await in_thread(git_names, worktree.root, unseen)
     asked = (*unseen, *hidden, *(differing & copies))
-    return _newer_sentence(await in_thread(_newer, left.path, asked, left.since_ns))
+    return _newer_sentence(await in_thread(_newer, left.path, asked, since_ns))
 
 
 async def _differing(worktree: Repository, before: TreeId, after: TreeId) -> set[bytes]:
@@ -126,7 +136,7 @@ async def _differing(worktree: Repository, before: TreeId, after: TreeId) -> set
 
 
 def _newer_sentence(paths: Sequence[bytes]) -> str | None:
-    return f"{_names(paths)} came or changed since the run settled" if paths else None
+    return f"{_names(paths)} came or changed since work there ended" if paths else None
 
 
 def _names(paths: Sequence[bytes]) -> str:

@@ -79,7 +79,8 @@ async def look_at_run(
     )
     if hands_off(facts) is not None:
         return Seen(facts, {})
-    material = Material(site.repository, site.places, stored, journal, results, refs)
+    now_ms = site.context.clock.now_ms()
+    material = Material(site.repository, site.places, stored, journal, results, refs, now_ms)
     seen = await in_thread(survey, material, facts)
     if not seen.facts.at_stake or facts.is_retired:
         return seen

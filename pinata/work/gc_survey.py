@@ -2,20 +2,22 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.core.errors import CorruptionError
 from engine.core.events import AttemptStarted
 from engine.core.ids import AttemptId, TaskId, TreeId
-from engine.core.spec import Kind
+from engine.core.spec import Kind, ReviewOf
+from engine.core.subject import Subject
 from engine.store import RunFolder
 from engine.system import files
 from engine.system.sockets import somebody_listens
 from pinata.work.gc_plan import RunFacts, Standing, WorktreeFacts
 from pinata.work.history import StoredRun
 from pinata.work.kept_refs import named_refs
+from pinata.work.last_work import work_end_ms
 from pinata.work.places import Places, pull_worktree_reason, worktree_reason
 from pinata.work.result import Artifact, SavedResult
 from worktrees.apply_leftovers import list_leftovers
@@ -36,6 +38,7 @@ class Material:
     Attributes:
         results: of all attempts that have one.
         refs: all that lie below `refs/pinata/`.
+        now_ms: the time, by the clock of the run's log.
     """
 
     repository: Repository
@@ -44,6 +47,7 @@ class Material:
     journal: Journal | None
     results: Mapping[AttemptId, SavedResult]
     refs: Mapping[str, str]
+    now_ms: int
 
     @property
     def folder(self) -> RunFolder:
@@ -66,7 +70,7 @@ class Seen:
     """A run that was looked at.
 
     Attributes:
-        leases: what each of its worktrees held when it settled, by the name of its folder.
+        leases: what each of its worktrees held when work in it ended, by the name of its folder.
     """
 
     facts: RunFacts
@@ -107,23 +111,42 @@ def survey(material: Material, facts: RunFacts) -> Seen:
 
 def _leases(material: Material) -> Iterator[tuple[str, Left]]:
     stored, places, folder = material.stored, material.places, material.folder
-    run, settled_at_ms = folder.run, stored.view.settled_at_ms
-    assert settled_at_ms is not None
-    # Times of files are finer than those of events.
-    since_ns = (settled_at_ms + 1) * 1_000_000
+    run = folder.run
     newest = {attempt.task: attempt for attempt in material.attempts}
     for task in stored.spec.tasks:
         if task.kind is Kind.WRITER:
             artifact = _artifact(material, newest.get(task.id))
             tree = None if artifact is None else TreeId(artifact.result_tree)
-            reason = worktree_reason(run, task.id)
-            seed = folder.index_file(task.id)
-            yield task.id, Left(places.worktree(run, task.id), seed, reason, tree, since_ns)
-    for subject in stored.record.subjects.values():
+            path, seed = places.worktree(run, task.id), folder.index_file(task.id)
+            since_ns = _since_ns(material, {task.id, *_judges_of(material, task.id)})
+            yield task.id, Left(path, seed, worktree_reason(run, task.id), tree, since_ns)
+    for number, subject, judges in _pulled(material):
+        path, seed = places.pull_worktree(run, number), folder.pull_index_file(number)
+        reason, since_ns = pull_worktree_reason(run, number), _since_ns(material, judges)
+        yield path.name, Left(path, seed, reason, subject.head_tree, since_ns)
+
+
+def _judges_of(material: Material, writer: TaskId) -> Iterator[TaskId]:
+    """Yield the reviewers of a writer, who work in its worktree."""
+    for task in material.stored.spec.tasks:
+        if isinstance(task.target, ReviewOf) and task.target.task == writer:
+            yield task.id
+
+
+def _pulled(material: Material) -> Iterator[tuple[int, Subject, set[TaskId]]]:
+    """Yield each pull request with what is reviewed of it and who does so, in one worktree."""
+    found: dict[int, tuple[Subject, set[TaskId]]] = {}
+    for judge, subject in material.stored.record.subjects.items():
         if (pull := subject.pull_request) is not None:
-            path, seed = places.pull_worktree(run, pull.number), folder.pull_index_file(pull.number)
-            reason = pull_worktree_reason(run, pull.number)
-            yield path.name, Left(path, seed, reason, subject.head_tree, since_ns)
+            found.setdefault(pull.number, (subject, set()))[1].add(TaskId(judge))
+    for number, (subject, judges) in found.items():
+        yield number, subject, judges
+
+
+def _since_ns(material: Material, tasks: AbstractSet[TaskId]) -> int | None:
+    end_ms = work_end_ms(material.stored.timed_history, tasks, material.now_ms)
+    # Times of files are finer than those of events.
+    return None if end_ms is None else (end_ms + 1) * 1_000_000
 
 
 def _artifact(material: Material, attempt: AttemptId | None) -> Artifact | None:

@@ -29,9 +29,10 @@ def now_ns(folder: Path) -> int:
 class Place:
     """A worktree that a writer worked in and that was captured."""
 
-    def __init__(self, shop: Workshop, left: Left) -> None:
+    def __init__(self, shop: Workshop, left: Left, since_ns: int) -> None:
         self.shop = shop
         self.left = left
+        self.since_ns = since_ns
 
     @classmethod
     async def create(
@@ -47,8 +48,9 @@ class Place:
         if work is not None:
             work(worktree.root)
         found = await capture(worktree, shop.snapshot.tree, seed, shop.scratch)
-        left = Left(worktree.root, seed, "run-1/fix", found.tree, now_ns(tmp_path))
-        return cls(shop, left)
+        since_ns = now_ns(tmp_path)
+        left = Left(worktree.root, seed, "run-1/fix", found.tree, since_ns)
+        return cls(shop, left, since_ns)
 
     @property
     def root(self) -> Path:
@@ -56,7 +58,7 @@ class Place:
 
     def write(self, path: Path, content: str = "mine\n") -> None:
         """Write a file once the file system, which tells time coarsely, says that it is later."""
-        while now_ns(self.shop.state) <= self.left.since_ns:
+        while now_ns(self.shop.state) <= self.since_ns:
             pass
         path.write_text(content)
 
@@ -97,7 +99,7 @@ async def test_worktree_that_is_as_it_was_captured_holds_nothing_of_anybody(
     [
         ("mine.txt", "mine.txt differs from what was captured"),
         ("edited.txt", "edited.txt differs from what was captured"),
-        ("notes.ignored", "notes.ignored came or changed since the run settled"),
+        ("notes.ignored", "notes.ignored came or changed since work there ended"),
     ],
 )
 async def test_file_of_a_person_is_named(
@@ -122,7 +124,7 @@ async def test_file_in_an_ignored_folder_is_named_with_it(
     assert await place.touch() is None
     place.write(place.root / "out" / "deep" / "mine")
     said = await place.touch()
-    assert said == "out/deep and out/deep/mine came or changed since the run settled"
+    assert said == "out/deep and out/deep/mine came or changed since work there ended"
 
 
 async def test_file_that_is_linked_into_another_place_counts_as_unchanged(
@@ -134,9 +136,9 @@ async def test_file_that_is_linked_into_another_place_counts_as_unchanged(
     made = place.root / "made.ignored"
     for number in range(100_000):
         os.link(made, tmp_path / f"elsewhere{number}")
-        if made.stat().st_ctime_ns > place.left.since_ns:
+        if made.stat().st_ctime_ns > place.since_ns:
             break
-    assert made.stat().st_ctime_ns > place.left.since_ns
+    assert made.stat().st_ctime_ns > place.since_ns
     assert await place.touch() is None
 
 
@@ -151,7 +153,7 @@ async def test_copy_of_an_included_file_is_ours_until_somebody_edits_it(
     assert (place.root / "set.ignored").read_text() == "set\n"
     assert await place.touch() is None
     place.write(place.root / "set.ignored")
-    assert await place.touch() == "set.ignored came or changed since the run settled"
+    assert await place.touch() == "set.ignored came or changed since work there ended"
 
 
 async def test_repository_that_somebody_put_there_is_named(
@@ -159,7 +161,7 @@ async def test_repository_that_somebody_put_there_is_named(
 ) -> None:
     place = await Place.create(repo, tmp_path)
     place.write(place.root / "folder" / ".git")
-    says = "folder and folder/.git came or changed since the run settled"
+    says = "folder and folder/.git came or changed since work there ended"
     assert await place.touch() == says
 
 
@@ -171,9 +173,9 @@ async def test_commit_in_the_worktree_is_found_by_its_head(
     assert found is not None
     head = found.git_dir / "HEAD"
     place.write(head, head.read_text())
-    assert await place.touch() == "its HEAD was moved since the run settled"
+    assert await place.touch() == "its HEAD was moved since work there ended"
     head.unlink()
-    assert await place.touch() == "its HEAD was moved since the run settled"
+    assert await place.touch() == "its HEAD was moved since work there ended"
 
 
 async def test_what_was_never_captured_must_be_older_than_the_end_of_the_run(
@@ -182,7 +184,7 @@ async def test_what_was_never_captured_must_be_older_than_the_end_of_the_run(
     place = await Place.create(repo, tmp_path)
     assert await place.touch(tree=None) is None
     place.write(place.root / "mine.txt")
-    assert await place.touch(tree=None) == ". and mine.txt came or changed since the run settled"
+    assert await place.touch(tree=None) == ". and mine.txt came or changed since work there ended"
 
 
 async def test_what_is_not_the_worktree_that_was_made_is_left_alone(
@@ -213,6 +215,15 @@ async def test_what_is_not_the_worktree_that_was_made_is_left_alone(
     shutil.rmtree(found.git_dir)
     says = "Git knows no worktree there, so it cannot be compared with what was captured"
     assert await place.touch() == says
+
+
+async def test_worktree_is_not_judged_by_times_that_cannot_be_trusted(
+    repo: RepoBuilder, tmp_path: Path
+) -> None:
+    place = await Place.create(repo, tmp_path)
+    said = await place.touch(since_ns=None)
+    assert said is not None
+    assert said.startswith("the clock was set back since work there ended")
 
 
 async def test_lost_object_is_an_error_and_no_proof(repo: RepoBuilder, tmp_path: Path) -> None:

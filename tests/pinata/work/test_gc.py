@@ -15,6 +15,7 @@ from engine.system.locks import claim
 from pinata.work.places import Places
 from tests.support.garbage import (
     FILES,
+    SCRIPT,
     approved_run,
     collect,
     everything,
@@ -30,6 +31,7 @@ from tests.support.projects import (
     approves,
     builder,
     reports,
+    reviewer,
     scout,
     shell,
     statuses,
@@ -145,10 +147,46 @@ async def test_file_that_a_person_put_into_a_worktree_keeps_it(project: Project)
         assert kept(answer) == {f"{run} worktree": says}
     assert mine.read_text() == "mine\n"
     mine.rename(worktree / "mine.ignored")
-    says = "mine.ignored came or changed since the run settled"
+    says = "mine.ignored came or changed since work there ended"
     assert kept(await collect(project)) == {f"{run} worktree": says}
     (worktree / "mine.ignored").unlink()
     assert (await collect(project))["retired"] == [run]
+
+
+async def test_file_of_a_person_stays_though_work_in_another_worktree_ended_later(
+    project: Project,
+) -> None:
+    project.repo.write("b.txt", "one\n")
+    project.repo.commit("another file")
+    script = SCRIPT | {
+        "other": [shell("echo two > b.txt"), submits(changedFiles=["b.txt"])],
+        "other@2": [shell("echo three > b.txt"), submits(changedFiles=["b.txt"])],
+    }
+    tasks = [
+        *(builder("fix", "a.txt"), reviewer("check", "fix")),
+        *(builder("other", "b.txt"), reviewer("look", "other")),
+    ]
+    run = (await project.run(tasks, script))["run"]
+    mine = worktree_of(project, run) / "mine.ignored"
+    mine.write_text("mine\n")
+    await project.call("pinata_repair", {"run": run, "task": "other", "feedback": "three"})
+    await project.call("pinata_integrate", {"run": run})
+    answer = await collect(project)
+    says = "mine.ignored came or changed since work there ended"
+    assert kept(answer) == {f"{run} worktree": says}
+    assert [item["name"] for item in answer["removed"]] == [str(worktree_of(project, run, "other"))]
+    assert mine.read_text() == "mine\n"
+
+
+async def test_clock_that_was_set_back_keeps_a_worktree(project: Project) -> None:
+    run = await integrated_run(project)
+    log = folder_of(project, run).events_file
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    late = [event | {"at": event["at"] + 86_400_000} for event in events]
+    log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in late))
+    answer = await collect(project)
+    assert has_nothing_to_do(answer)
+    assert kept(answer)[f"{run} worktree"].startswith("the clock was set back since work there")
 
 
 async def test_damaged_runs_are_told_and_good_ones_beside_them_go(project: Project) -> None:

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,14 +40,12 @@ def forker(project: Project) -> Iterator[Forker]:
         yield forker
 
 
-def age(project: Project, run: str) -> None:
-    """Have a run settled in a while, so that what is copied now counts as older."""
-    log = folder_of(project, run).events_file
-    *before, last = log.read_text().splitlines(keepends=True)
-    event = json.loads(last)
-    assert event["type"] == "run_settled"
-    event["at"] += 86_400_000
-    log.write_text("".join(before) + json.dumps(event, separators=(",", ":")) + "\n")
+def renew(project: Project, run: str) -> None:
+    """Have all that is told of a run be told now, so that what was copied counts as older."""
+    log, now_ms = folder_of(project, run).events_file, time.time_ns() // 1_000_000
+    events = [json.loads(line) | {"at": now_ms} for line in log.read_text().splitlines()]
+    lines = [json.dumps(event, separators=(",", ":")) + "\n" for event in events]
+    log.write_text("".join(lines))
 
 
 def put_back(project: Project, run: str, kept: Path) -> None:
@@ -54,6 +53,7 @@ def put_back(project: Project, run: str, kept: Path) -> None:
     restore(project.folder, kept)
     inode = worktree_of(project, run).lstat().st_ino
     (folder_of(project, run).path / "indexes" / "fix.root").write_text(f"{inode}\n")
+    renew(project, run)
 
 
 def records(project: Project, run: str) -> dict[str, bytes]:
@@ -69,16 +69,16 @@ def test_collection_killed_at_any_step_is_ended_by_the_next_and_loses_nothing(
     project: Project, forker: Forker, tmp_path: Path
 ) -> None:
     run = trio.run(integrated_run, project)
-    age(project, run)
     kept, record = tmp_path / "kept", tmp_path / "points"
     shutil.copytree(project.folder, kept, symlinks=True)
-    said, root = records(project, run), project.repo.root
+    root = project.repo.root
     put_back(project, run, kept)
     assert forker.call(root, GC, [], f"record:{record}") == 0
     names = record.read_text().split()
     assert {"lease.moved_aside", "run.retired.durable", "refs.delete.done"} <= set(names)
     for name, number in telling_points(names):
         put_back(project, run, kept)
+        said = records(project, run)
         ended = forker.call(root, GC, [], f"kill:{name}:{number}")
         assert ended == -signal.SIGKILL, (name, number)
         if not folder_of(project, run).retirement_file.exists():
