@@ -10,10 +10,7 @@ from agents.models.routes import Routes, unknown_price
 from engine.core.spec import ModelChoice
 from pinata.work.context import Context
 
-OUTLIVED: Final = (
-    "the logins of the session are not lent to an agent that outlives it: leave its backend out, "
-    "or let it be process"
-)
+OUTLIVED: Final = "the session lends no model to a run that outlives it"
 
 
 @dataclass(frozen=True, slots=True)
