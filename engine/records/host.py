@@ -241,6 +241,11 @@ def welcome(pinata: str, tools: list[Any], notices: list[str]) -> dict[str, Any]
     return {"type": "welcome", **what}
 
 
+def notice(text: str) -> dict[str, Any]:
+    """Return what the session should know and was not told when it was welcomed."""
+    return {"type": "notice", "text": text}
+
+
 def progress(id_: int | str, number: int, message: str) -> dict[str, Any]:
     """Return how a call comes along."""
     return {"type": "progress", "id": id_, "number": number, "message": message}

@@ -15,10 +15,11 @@ from engine.system import locks, sockets
 from engine.system.holder import read_holder
 from pinata.work.host_calls import Perform
 from pinata.work.host_delivery import Owed
+from pinata.work.host_home import ComeHome
 from pinata.work.host_models import HostModels
 from pinata.work.host_record import published
 from pinata.work.host_seat import Send, show_nothing
-from pinata.work.host_server import ComeHome, HostServer, Terms, open_server
+from pinata.work.host_server import HostServer, Terms, open_server
 from pinata.work.observer import NoOnlooker, Onlooker
 from pinata.work.owned_run import OwnedRun
 from pinata.work.runtime import Runtime, open_runtime

@@ -26,6 +26,7 @@ class Seat:
         cwd: where its calls stand.
         trust: see `pinata.work.context.Context.project_trust`.
         sent: keys of the deliveries that it was sent.
+        noticed: the notices that it was told; None before it was welcomed.
     """
 
     def __init__(self, number: int, cwd: Path, *, trust: bool | None) -> None:
@@ -34,6 +35,7 @@ class Seat:
         self.cwd = cwd
         self.trust = trust
         self.sent: set[str] = set()
+        self.noticed: set[str] | None = None
         # Without a buffer: whoever sends faster than the client takes waits.
         self._outbox, self._written = trio.open_memory_channel[Mapping[str, Any]](0)
         self._reading = trio.CancelScope()

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, assert_never
 
 import trio
 
-from engine.core.errors import ConflictError, PinataError, UsageError
+from engine.core.errors import ConflictError, UsageError
 from engine.core.ids import RunId
 from engine.records.host import (
     AckFrame,
@@ -24,6 +24,7 @@ from engine.records.host import (
     call_error,
     decode_client_frame,
     displaced,
+    notice,
     refused,
     welcome,
 )
@@ -33,6 +34,7 @@ from pinata.work.frames import FrameError, FrameReader
 from pinata.work.host_calls import HOLD, Answer, Asked, Calls, Opened, Perform, Tell
 from pinata.work.host_delivery import Dispatch, Owed
 from pinata.work.host_greeting import HELLO_LIMIT_BYTES, Door
+from pinata.work.host_home import ComeHome, Home
 from pinata.work.host_life import (
     Act,
     Attached,
@@ -59,7 +61,6 @@ _WATCHED_MODES: Final = frozenset({"tui", "rpc"})
 _LAST_WORDS_S = 1.0
 _log = logging.getLogger(f"pinata.{__name__}")
 
-ComeHome = Callable[[], Awaitable[Sequence[str]]]
 Show = Callable[[Send], Awaitable[None]]
 
 
@@ -69,6 +70,11 @@ class Runs(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether none is under way."""
+        ...
+
+    @property
+    def broken_off(self) -> Mapping[RunId, str]:
+        """Why runs broke off that have not gone on since."""
         ...
 
     async def wait_idle(self) -> None:
@@ -112,7 +118,9 @@ class Terms:
 class HostServer:
     """A host as its clients see it."""
 
-    def __init__(self, terms: Terms, runs: Runs, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, terms: Terms, runs: Runs, come_home: ComeHome, nursery: trio.Nursery
+    ) -> None:
         """Begin without a client; `open_server` says what the arguments are."""
         self._terms = terms
         self._runs = runs
@@ -123,15 +131,14 @@ class HostServer:
         self._life = begin(trio.current_time())
         self._changed = trio.Event()
         self._has_left = trio.Event()
-        self._is_home = trio.Event()
-        self._notices: Sequence[str] = ()
+        self._home = Home(come_home, lambda: runs.broken_off, self._came_home)
         self._seats: dict[int, Seat] = {}
         self._clients = 0
 
-    async def watch(self, come_home: ComeHome) -> None:
+    async def watch(self) -> None:
         """Come home, tell what is to be told, and notice when time is up; never returns."""
         async with open_flat_nursery() as nursery:
-            nursery.start_soon(self._come_home, come_home)
+            nursery.start_soon(self._home.run)
             nursery.start_soon(self._dispatch.run)
             await self._watch_time()
 
@@ -144,8 +151,9 @@ class HostServer:
         self._step(Stopped())
 
     def look(self) -> None:
-        """Look for what is to be told: a run of the session has ended."""
+        """Look for what is to be told: a run of the session has ended, or broke off."""
         self._dispatch.look()
+        self._tell_notices()
 
     async def say_goodbye(self) -> None:
         """Tell whoever is attached that the host ends."""
@@ -192,6 +200,7 @@ class HostServer:
 
     async def _serve(self, seat: Seat, reader: FrameReader, *, is_watched: bool) -> Goodbye | None:
         """Welcome a client and take its frames; return what it says when it goes."""
+        self._home.look_again()
         self._step(Attached(seat.number))
         if self._life.client != seat.number:
             return None  # the host is gone already, and the client looks for the next one
@@ -205,9 +214,10 @@ class HostServer:
     async def _welcome(self, seat: Seat, *, is_watched: bool) -> None:
         """Tell a client what there is, and show it what works for as long as it stays."""
         with trio.move_on_after(HOMECOMING_WAIT_S):
-            await self._is_home.wait()
-        terms = self._terms
-        await seat.send(welcome(terms.version, list(terms.tools), list(self._notices)))
+            await self._home.wait()
+        terms, notices = self._terms, list(self._home.notices)
+        seat.noticed = set(notices)
+        await seat.send(welcome(terms.version, list(terms.tools), notices))
         if self._life.client == seat.number:
             self._dispatch.attach(seat)
         if is_watched:
@@ -237,6 +247,7 @@ class HostServer:
         """
         match decode_client_frame(received):
             case CallFrame() | HoldFrame() | CommandFrame() as frame:
+                self._home.look_again()
                 try:
                     self._calls.begin(self._nursery, seat, frame)
                 except ConflictError as error:
@@ -257,20 +268,24 @@ class HostServer:
     async def _perform(self, asked: Asked, opened: Opened, tell: Tell) -> Answer:
         if asked.tool != HOLD:
             return await self._terms.perform(asked, opened, tell)
-        await self._is_home.wait()
+        await self._home.wait()
         await self._runs.wait_mortal()
         await self._dispatch.send_pending()
         return {}
 
-    async def _come_home(self, come_home: ComeHome) -> None:
-        try:
-            self._notices = await come_home()
-        except PinataError as error:
-            _log.warning("the runs of the session could not be looked after: %s", error)
-            self._notices = (f"runs of this session could not be looked after: {error}",)
-        finally:
-            self._is_home.set()
+    def _came_home(self) -> None:
         self._dispatch.look()
+        self._tell_notices()
+
+    def _tell_notices(self) -> None:
+        """Tell the attached client what it should know and was not told."""
+        seat = self._seats.get(self._life.client or 0)
+        if seat is None or seat.noticed is None:
+            return  # it is told when it is welcome
+        for says in self._home.notices:
+            if says not in seat.noticed:
+                seat.noticed.add(says)
+                self._nursery.start_soon(seat.send, notice(says))
 
     async def _watch_time(self) -> None:
         while True:
@@ -307,19 +322,20 @@ class HostServer:
 
     @property
     def _is_busy(self) -> bool:
-        return not (self._runs.is_idle and self._calls.is_idle and self._is_home.is_set())
+        return not (self._runs.is_idle and self._calls.is_idle and self._home.is_home)
 
     def _awaited_by(self, seat: Seat) -> Collection[RunId]:
         return self._calls.awaited_by(seat)
 
     async def _leave_when_idle(self, reason: str) -> None:
-        await self._is_home.wait()
+        await self._home.wait()
         if self._life.phase is Phase.LEAVING:
             # The homecoming may have begun some more.
             self._runs.cancel_mortal(reason)
         while self._life.phase is Phase.LEAVING:
             await self._runs.wait_idle()
             await self._calls.wait_idle()
+            await self._home.wait()
             self._step(Looked())
 
 
@@ -333,8 +349,8 @@ async def open_server(terms: Terms, runs: Runs, come_home: ComeHome) -> AsyncIte
         come_home: looks after the session's runs that nobody owns; returns what to tell of them.
     """
     async with open_flat_nursery() as nursery:
-        server = HostServer(terms, runs, nursery)
-        nursery.start_soon(server.watch, come_home)
+        server = HostServer(terms, runs, come_home, nursery)
+        nursery.start_soon(server.watch)
         try:
             yield server
         finally:

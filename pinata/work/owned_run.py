@@ -64,6 +64,11 @@ class OwnedRun:
         """Why the call ended without an answer; None before it has ended, and if it has one."""
         return self._failure
 
+    @property
+    def has_settled(self) -> bool:
+        """Whether the opened run has come to its end, whatever became of the call."""
+        return self._view.settled_at_ms is not None
+
     def run_opened(self, run: OpenedRun) -> None:
         """See `Observer`."""
         self._opened, self._view = run, run.view.copy()

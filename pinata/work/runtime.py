@@ -1,7 +1,7 @@
 """The runs that this process owns: they go on beside each other and outlive the calls for them."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import trio
@@ -45,6 +45,7 @@ class Runtime:
         self._onlooker = onlooker
         self._under_way: list[OwnedRun] = []
         self._failures: dict[RunId, str] = {}
+        self._unsettled: set[RunId] = set()
         self._closed_because: str | None = None
         self._is_idle = trio.Event()
         self._is_idle.set()
@@ -116,13 +117,26 @@ class Runtime:
         """Return why a run broke off in this process, if its last call did."""
         return self._failures.get(run)
 
+    @property
+    def broken_off(self) -> Mapping[RunId, str]:
+        """Why runs broke off in this process that have not settled here, or gone on, since."""
+        under_way = self.runs
+        return {run: self._failures[run] for run in self._unsettled if run not in under_way}
+
+    def _note_end(self, owned: OwnedRun, run: RunId) -> None:
+        self._failures.pop(run, None)
+        self._unsettled.discard(run)
+        if owned.failure is not None:
+            self._failures[run] = str(owned.failure)
+            _log.warning("run %s broke off: %s", run, owned.failure)
+            if not owned.has_settled:
+                self._unsettled.add(run)
+
     async def _carry(self, owned: OwnedRun, work: Work, seen_by: Observer) -> None:
         try:
             await owned.carry(work)
             if owned.id is not None:
-                self._failures.pop(owned.id, None)
-                if owned.failure is not None:
-                    self._failures[owned.id] = str(owned.failure)
+                self._note_end(owned, owned.id)
         finally:
             self._under_way.remove(owned)
             self._onlooker.end(seen_by)

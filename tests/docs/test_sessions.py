@@ -50,6 +50,7 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
     told = host.Told("a/1", "a", "failed", "no", {})
     sent = [
         host.welcome("1", [], []),
+        host.notice(""),
         host.progress(1, 1, ""),
         host.result(1, {}, "a/1"),
         host.call_error(1, ""),

@@ -69,6 +69,7 @@ class PlayedRuns:
     mortal: int = 0
     surviving: int = 0
     reasons: list[str] = field(default_factory=list)
+    broken_off: dict[RunId, str] = field(default_factory=dict)
     changed: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -236,10 +237,14 @@ class Host:
         self.nursery.start_soon(self.server.converse, theirs)
         return Client(ours)
 
+    def hello(self) -> Frame:
+        """Return what a client says first."""
+        return hello(TOKEN, "session", KEY)
+
     async def attach(self, **more: Any) -> Client:
         """Return a client that was welcomed."""
         client = self.connect()
-        await client.send(**(hello(TOKEN, "session", KEY) | {"cwd": "/src"} | more))
+        await client.send(**(self.hello() | {"cwd": "/src"} | more))
         welcome = await client.expect("welcome")
         assert (welcome["v"], welcome["pinata"]) == (1, "1.2.3")
         return client

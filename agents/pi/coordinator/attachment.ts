@@ -119,6 +119,9 @@ export class Attachment {
       case "widget":
         this.#show(Array.isArray(frame.lines) ? frame.lines.map(String) : undefined);
         break;
+      case "notice":
+        say(this.#ctx, `pinata: ${frame.text}`, "info");
+        break;
       case "displaced":
       case "refused":
         this.#leave(bridge);

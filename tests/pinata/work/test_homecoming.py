@@ -8,7 +8,7 @@ import trio
 
 from engine.core.ids import RunId
 from engine.core.outcome import LOST_REASON, Status
-from engine.system import locks
+from engine.system import faults, locks
 from pinata.work.homecoming import _look_after, come_home
 from tests.support.hosted import Watch, host_context, hosted
 from tests.support.projects import Project, reports, scout, statuses, task_of
@@ -61,6 +61,41 @@ async def test_run_without_an_owner_is_carried_on_and_told_once(project: Project
         await deliveries.confirm(found.key)
         assert await deliveries.pending() == []
         assert await come_home(context, context.session) == []
+
+
+@pytest.mark.slow
+async def test_run_that_broke_off_in_a_living_host_is_taken_up_by_it_and_told(
+    project: Project,
+) -> None:
+    script = {"done": [reports()], "lost": [HANGS], "next": [reports()]}
+    away = project.folder / "away"
+    async with hosted(project) as (deliveries, ends):
+        context = host_context(project)
+        runtime = context.runtime
+        assert runtime is not None
+        assert context.session is not None
+        run = RunId((await project.run(TASKS, script, background=True))["run"])
+        owned = runtime.find(run)
+        assert owned is not None
+        await Watch(owned).wait_running("lost")
+        faults.install("error:eventlog.append.written:1:ENOSPC")
+        try:
+            owned.request_cancel("a test")
+            await ends.wait_next()
+        finally:
+            faults.install("")
+        assert "No space left" in runtime.broken_off[run]
+        project.repo.root.rename(away)
+        assert await come_home(context, context.session) == []
+        away.rename(project.repo.root)
+        assert await deliveries.pending() == []
+        assert list(runtime.broken_off) == [run]
+        [says] = await come_home(context, context.session)
+        assert says.endswith("goes on here; its end will be told")
+        await ends.wait_next()
+        assert runtime.broken_off == {}
+        [found] = await deliveries.pending()
+        assert found.run == run
 
 
 async def test_run_that_is_owned_elsewhere_is_left_alone_and_told_by_name(

@@ -144,6 +144,32 @@ async def test_run_that_broke_off_and_then_ended_well_has_no_failure_any_more() 
             assert (owned.failure is None) == (ending is None)
 
 
+async def test_run_that_broke_off_unsettled_is_known_and_logged_until_it_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def begin(runtime: Runtime, ending: Exception | None) -> Play:
+        play = Play(ending=ending)
+        runtime.start_in_background(play)
+        return play
+
+    async with open_runtime(traffic(), leaving=LEAVING) as runtime:
+        for says in ("the disk is full", "the disk is still full"):
+            play = begin(runtime, ExternalError(says))
+            await wait_all_tasks_blocked()
+            assert runtime.broken_off == {}
+            play.go.set()
+            await wait_all_tasks_blocked()
+            assert runtime.broken_off == {play.id: says}
+            assert f"run {play.id} broke off: {says}" in caplog.text
+        play = begin(runtime, ExternalError("its answer is lost"))
+        await wait_all_tasks_blocked()
+        play.tell(RunSettled(Status.SUCCEEDED))
+        play.go.set()
+        await wait_all_tasks_blocked()
+        assert runtime.broken_off == {}
+        assert runtime.failure(play.id) == "its answer is lost"
+
+
 async def test_leaving_cancels_all_runs_with_the_reason_and_takes_no_new_one() -> None:
     plays = [Play("a" * 16), Play("b" * 16)]
     async with open_runtime(traffic(), leaving=LEAVING) as runtime:
