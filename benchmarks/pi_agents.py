@@ -17,14 +17,17 @@ from agents.backends.pi_conversation import PiMeans
 from agents.backends.pi_process import PiAgent, PiAgentSpec
 from agents.budget import Budget
 from agents.filetools.tool import ToolContext
+from agents.models.routes import PiRoute, unknown_price
 from agents.pi_program import PiProgram, find_pi
 from agents.roster import load_roster
 from agents.session import begin_session
 from agents.steering import Steers
 from agents.submission import SubmissionRules
+from agents.traffic import Traffic
 from benchmarks.figure import Figure
 from engine.core.environment import child_environment
 from engine.core.ids import AttemptId, TaskId
+from engine.core.limiter import Limiter
 from engine.core.spec import Kind, ModelChoice, Thinking
 from engine.system.clock import SystemClock
 from engine.system.duplex import open_duplex
@@ -47,6 +50,8 @@ class _Bench:
         self._scratch = scratch
         self._numbers = count()
         self._definition = load_roster().definitions["scout"]
+        self._route = PiRoute(unknown_price, has_price=False)
+        self._traffic = Traffic(Limiter(), lambda: 0.0)
         self._asked_at = 0
         self._asked = trio.Event()
         base = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
@@ -82,7 +87,7 @@ class _Bench:
         )
         choice = ModelChoice(PROVIDER, "m1", Thinking.OFF)
         budget = Budget(max_turns=9, max_tool_calls=9)
-        means = PiMeans(budget, Steers(), lambda _: None, lambda _: None)
+        means = PiMeans(budget, Steers(), lambda _: None, self._route, self._traffic)
         await PiAgent(PiAgentSpec(attempt, pi, choice, session), means).run(_BRIEF)
 
     async def bare(self, pi: PiProgram) -> None:

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from agents.models.script import decode_script
+from tests.support.model_dialects import Refusal
 from tests.support.model_server import (
     Answer,
     ModelRequest,
@@ -39,6 +40,8 @@ async def test_no_key_is_in_what_a_pi_and_its_shell_leave_behind(tmp_path: Path)
 
     def answer(request: ModelRequest) -> Answer:
         shown.update(request.headers.get(name, "") for name in ("authorization", "x-team"))
+        if "# Task refused" in request.first_text:
+            return Refusal(401, f"wrong key: {request.headers['authorization']}")
         return choose(request)
 
     async with open_model_server(answer) as server:
@@ -58,10 +61,10 @@ async def test_no_key_is_in_what_a_pi_and_its_shell_leave_behind(tmp_path: Path)
                 lambda: project.python("-m", "pinata", *arguments, env=environment)
             )
 
-        path = str(project.write_job(job("literal", "stored")))
+        path = str(project.write_job(job("literal", "stored", refused="literal")))
         done = await pinata("run", path, "--json")
         refused = await pinata("run", str(project.write_job(job("openai"))), "--json")
-        status = await pinata("status", "--json", "--detail", "result")
+        status = await pinata("status", "--json")
         logs = await pinata("logs", "--json")
     assert {f"Bearer {LITERAL}", f"Bearer {STORED}", HEADER} <= shown
     found = everything_on_disk(project.repo.root, tmp_path / "state")
@@ -70,6 +73,7 @@ async def test_no_key_is_in_what_a_pi_and_its_shell_leave_behind(tmp_path: Path)
     assert b"PINATA_AGENT=1" in heard
     assert b"PINATA_CHILD=" in heard
     assert b"which no agent reads" in heard
+    assert "wrong key: Bearer [key]" in status.stdout
     assert "OPENAI_API_KEY), where the agent's shell would see it" in refused.stderr
     found["objects"] = project.repo.git("cat-file", "--batch-all-objects", "--batch")
     for command in (done, refused, status, logs):
@@ -78,12 +82,14 @@ async def test_no_key_is_in_what_a_pi_and_its_shell_leave_behind(tmp_path: Path)
     assert leaks == set()
 
 
-def job(*providers: str) -> dict[str, object]:
-    """Return a job whose tasks are named for the providers of their models."""
+def job(*providers: str, refused: str | None = None) -> dict[str, object]:
+    """Return a job whose tasks are named for the providers of their models, but for one."""
     tasks = [
         builder(name, "a.txt", model=_model(name)) if name == "literal" else _look(name)
         for name in providers
     ]
+    if refused is not None:
+        tasks.append(scout("refused", model=_model(refused)))
     return {"tasks": tasks, "approval": "the test says so", "config": {"backend": "process"}}
 
 

@@ -43,10 +43,12 @@ from agents.loop import (
     ProviderFailed,
     Submitted,
 )
-from agents.models.port import ToolCall, Trouble, Usage
-from agents.models.price import Pricer
+from agents.models.port import ToolCall, Usage
+from agents.models.routes import PiRoute
+from agents.models.trouble import classify, tidy_message
 from agents.steering import Steers
 from agents.tidy import summarize_call
+from agents.traffic import Traffic
 from engine.core.events import (
     ContextCompacted,
     MessageEnded,
@@ -59,14 +61,12 @@ from engine.core.events import (
     TurnStarted,
     UsageReported,
 )
-from engine.core.quote import one_line
 from engine.system.nursery import open_flat_nursery
 
 # Longer than the first start of a Pi takes on a busy machine; a hung one is told by it.
 READY_S: Final = 60.0
 # How long a child whose result was accepted may take to settle; it is ended then.
 SETTLE_S: Final = 5.0
-_MOST_SAID = 300
 _HELLO, _BRIEF = "hello", "brief"
 
 
@@ -75,14 +75,20 @@ class PiMeans:
     """What an attempt's conversations are led with; see `agents.loop.AgentMeans`.
 
     Attributes:
-        price: what answers cost of which the child says that they cost nothing: it knows no
-            unknown price.
+        route: to the model; it prices answers of which the child says that they cost nothing,
+            since a Pi knows no unknown price.
+        traffic: learns how the provider bears what Pi asks it.
     """
 
     budget: Budget
     steers: Steers
     note: Callable[[Trace], None]
-    price: Pricer
+    route: PiRoute
+    traffic: Traffic
+
+    def tidied(self, text: str) -> str:
+        """Return what a child says on one line, without what it shows to its provider."""
+        return tidy_message(text, (secret.reveal() for secret in self.route.secrets))
 
 
 class PiConversation:
@@ -102,6 +108,7 @@ class PiConversation:
         """
         self._attempt = attempt
         self._model = model
+        self._provider = model.partition("/")[0]
         self._means = means
         self._stream = stream
         self._intake = Intake(attempt.rules, means.budget, means.steers)
@@ -190,18 +197,18 @@ class PiConversation:
             case Settled():
                 self._settle()
             case ExtensionFailed(fault=fault):
-                self._fault = self._fault or f"an extension failed: {one_line(fault, _MOST_SAID)}"
+                self._fault = self._fault or f"an extension failed: {self._means.tidied(fault)}"
             case _:
                 assert_never(heard)
 
     async def _reply(self, reply: Replied, brief: str) -> None:
-        said = one_line(reply.fault or "", _MOST_SAID)
+        said = self._means.tidied(reply.fault or "")
         if reply.id == _HELLO and not self._ready.is_set():
             self._ready.set()
             if reply.fault is not None:
                 self._end(AgentLost(f"Pi is not ready: {said}", self._spent))
             elif reply.model != self._model:
-                found = one_line(reply.model, _MOST_SAID) or "none"
+                found = self._means.tidied(reply.model) or "none"
                 told = f"Pi should use the model {self._model}, and has taken {found}"
                 self._end(AgentLost(told, self._spent))
             else:
@@ -235,14 +242,13 @@ class PiConversation:
             case Said(text=text, is_thought=is_thought):
                 note(ThinkingDelta(attempt, text) if is_thought else TextDelta(attempt, text))
             case Answered(stop_reason=reason, usage=usage, fault=fault):
-                self._fault = fault
+                self._hear_answer(fault)
                 note(MessageEnded(attempt, reason.value))
                 self._spend(self._priced(usage))
             case Charged(usage=usage):
                 self._spend(usage)
-            case Retrying(delay_s=delay_s):
-                self._retries = True
-                note(ModelThrottled(attempt, delay_s))
+            case Retrying():
+                self._retry(heard)
             case Compacted(tokens_before=tokens, usage=usage):
                 note(ContextCompacted(attempt, tokens))
                 self._spend(self._priced(usage))
@@ -260,6 +266,17 @@ class PiConversation:
         self._check(self._means.budget.begin_turn())
         self._means.note(TurnStarted(self._attempt.attempt, self._spent.turns))
 
+    def _hear_answer(self, fault: str | None) -> None:
+        self._fault = None if fault is None else self._means.tidied(fault)
+        if fault is None:
+            self._means.traffic.answered(self._provider)
+
+    def _retry(self, heard: Retrying) -> None:
+        self._retries = True
+        if classify(None, None, heard.fault).is_throttling:
+            self._means.traffic.throttled(self._provider, heard.delay_s)
+            self._means.note(ModelThrottled(self._attempt.attempt, heard.delay_s))
+
     def _spend(self, usage: Usage) -> None:
         self._means.budget.spend(usage)
         self._report_usage()
@@ -268,7 +285,7 @@ class PiConversation:
     def _priced(self, usage: Usage) -> Usage:
         if usage.cost_usd or not (usage.input_tokens or usage.output_tokens):
             return usage
-        return replace(usage, cost_usd=self._means.price(usage))
+        return replace(usage, cost_usd=self._means.route.price(usage))
 
     def _follow_call(self, heard: CallBegan | CallEnded) -> None:
         attempt, note = self._attempt.attempt, self._means.note
@@ -302,7 +319,8 @@ class PiConversation:
         elif self._unanswered:
             self._has_settled = True  # unless a message that is on its way gets it going again
         elif self._fault is not None:
-            self._end(ProviderFailed(Trouble.OTHER, self._fault, self._spent))
+            trouble = classify(None, None, self._fault)
+            self._end(ProviderFailed(trouble, self._fault, self._spent))
         else:
             self._end(NoResult(self._spent, self._intake.refused))
 

@@ -22,13 +22,14 @@ from agents.backends.pi_records import PiProtocolError
 from agents.backends.pi_stream import PiStream
 from agents.loadout import CODEMODE
 from agents.loop import AgentLost, AgentOutcome
+from agents.models.trouble import strike_out
 from agents.pi_program import CHILD, PiProgram
 from agents.prompt import system_prompt
 from agents.scripting import ScriptLanguage
 from agents.submission import SUBMIT_RESULT, submit_declaration
 from engine.core.errors import ExternalError
-from engine.core.quote import one_line
 from engine.core.spec import ModelChoice
+from engine.system import files
 from engine.system.duplex import Duplex, open_duplex
 from engine.system.launch import LaunchError
 from engine.system.output import ToMemory
@@ -50,6 +51,9 @@ _PROMPT_FILE = "prompt.md"
 _PROMPT_OPTIONS = {"append": "--append-system-prompt", "replace": "--system-prompt"}
 _STDERR_BYTES = 16 << 10
 _MOST_SAID = 400
+# What is shorter is a word that a server takes for a key because it must have one.
+_SECRET_CHARS = 8
+_SESSION_LIMIT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,22 @@ class PiAgent:
                 return await self._talk(duplex, names, brief)
         except LaunchError as error:
             return AgentLost(str(error), self.means.budget.spent)
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._strike_out_secrets)
+
+    def _strike_out_secrets(self) -> None:
+        """Take out of what Pi saved what its provider repeated of the user's secrets; blocks."""
+        path = self.spec.session
+        revealed = [secret.reveal() for secret in self.means.route.secrets]
+        secrets = [secret for secret in revealed if len(secret) >= _SECRET_CHARS]
+        try:
+            saved = files.read_regular(path, _SESSION_LIMIT_BYTES).decode(errors="replace")
+        except FileNotFoundError:
+            return
+        if any(secret in saved or json.dumps(secret)[1:-1] in saved for secret in secrets):
+            cleared = strike_out(saved, secrets).encode()
+            files.replace_file(path, cleared, fault="pi.session")
 
     async def _talk(self, duplex: Duplex, names: tuple[str, ...], brief: str) -> AgentOutcome:
         stream = PiStream(duplex.stream)
@@ -119,7 +139,7 @@ class PiAgent:
             return outcome
         ended = await duplex.wait_exit()
         how = f"signal {ended.signal}" if ended.code is None else f"code {ended.code}"
-        said = _last_words(ended.stderr)
+        said = self.means.tidied(_last_words(ended.stderr))
         last = f"; it last said: {said}" if said else ""
         return AgentLost(f"Pi ended by itself, with {how}{last}", self.means.budget.spent)
 
@@ -159,12 +179,12 @@ class PiAgent:
 
 
 def _last_words(stderr: bytes) -> str:
-    """Return the end of what a child wrote to stderr, on one line that starts with one of its."""
+    """Return the end of what a child wrote to stderr, from the beginning of a line on."""
     text = stderr.decode(errors="replace").strip()
     end = text[-_MOST_SAID:]
     if len(end) < len(text):
         end = end.partition("\n")[2] or end
-    return one_line(end, _MOST_SAID)
+    return end
 
 
 @asynccontextmanager

@@ -29,6 +29,16 @@ def login_fault(
     return headers if isinstance(headers, str) else None
 
 
+def find_secrets(provider: str, catalog: Catalog, shown: Mapping[str, str]) -> tuple[Secret, ...]:
+    """Return what such a Pi shows to `provider`, as far as it is not for Pi alone to know."""
+    key = find_key(provider, catalog, shown)
+    headers = find_headers(_without_commands(catalog.headers(provider)), shown)
+    return (
+        *(() if isinstance(key, str) else (key.key,)),
+        *(() if isinstance(headers, str) else headers.values()),
+    )
+
+
 def _key_fault(
     provider: str, catalog: Catalog, shown: Mapping[str, str], environment: Mapping[str, str]
 ) -> str | None:

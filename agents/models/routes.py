@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 import trio
 
 from agents.models.catalog import Catalog, ModelInfo, read_catalog
-from agents.models.endpoint import Api, Endpoint
+from agents.models.endpoint import Api, Endpoint, Secret
 from agents.models.keys import find_headers, find_key
-from agents.models.logins import login_fault
+from agents.models.logins import find_secrets, login_fault
 from agents.models.port import Model, Usage
 from agents.models.price import Pricer
 from agents.models.price_list import look_up
@@ -47,10 +47,12 @@ class PiRoute:
     Attributes:
         price: what answers cost of which Pi does not know it; None where nobody knows.
         has_price: whether somebody knows before the first one.
+        secrets: what it shows to the provider, who may repeat it.
     """
 
     price: Pricer = field(repr=False)
     has_price: bool
+    secrets: tuple[Secret, ...] = ()
 
 
 _Opener = Callable[[ModelInfo, Pricer, Thinking], Model]
@@ -97,7 +99,8 @@ class Routes:
         if fault is not None:
             return fault
         known = await self.price(provider, id_)
-        return PiRoute(known or unknown_price, known is not None)
+        secrets = find_secrets(provider, catalog, shown)
+        return PiRoute(known or unknown_price, known is not None, secrets)
 
     async def price(self, provider: str, id_: str) -> Pricer | None:
         """Return what answers of a model cost, by the user's files or public lists.

@@ -110,9 +110,14 @@ def read_retry_after(headers: Mapping[str, str], now_s: float) -> float | None:
 
 def tidy_message(text: str, secrets: Iterable[str]) -> str:
     """Return `text` on one line of bounded length, safe on any terminal, without secrets."""
+    return one_line(strike_out(text, secrets), MAX_MESSAGE_CHARS)
+
+
+def strike_out(text: str, secrets: Iterable[str]) -> str:
+    """Return `text` without secrets, however JSON spells them; what was JSON still is."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = _spellings(secret).sub(_SCRUBBED, text)
-    return one_line(text, MAX_MESSAGE_CHARS)
+    return text
 
 
 def _spellings(secret: str) -> re.Pattern[str]:

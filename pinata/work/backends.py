@@ -91,8 +91,8 @@ async def _pi(opening: Opening, chosen: ChosenModel, way: PiWay) -> Agent:
         lambda: begin_session(path, str(uuid.uuid4()), root, clock), "cannot begin a conversation"
     )
     attempt = replace(attempt, context=replace(attempt.context, env=way.environment))
-    draft = opening.draft
+    draft, traffic = opening.draft, opening.workshop.run.context.traffic
     return PiAgent(
         PiAgentSpec(attempt, way.program, chosen.choice, path, frozenset(way.missing)),
-        PiMeans(draft.budget, draft.steers, opening.reporter.note, way.price),
+        PiMeans(draft.budget, draft.steers, opening.reporter.note, way.route, traffic),
     )

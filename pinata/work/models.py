@@ -136,7 +136,7 @@ class ModelSources:
             return "a script is played by the backend in-process only"
         pi = self.pi
         found = await self.routes.find_for_pi(choice.provider, choice.id, pi.environment)
-        return found if isinstance(found, str) else (await pi.way(found.price), found.has_price)
+        return found if isinstance(found, str) else (await pi.way(found), found.has_price)
 
     async def _scripted(self, name: str) -> Opener:
         if name not in self._scripts:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from agents.models.price import Pricer
+from agents.models.routes import PiRoute
 from agents.pi_program import PiMissingError, PiProgram, find_pi, missing_helpers
 from engine.core.environment import child_environment
 from engine.core.quote import name_list
@@ -21,13 +21,13 @@ class PiWay:
         program: the Pi.
         environment: everything that it and the agent's programs see.
         missing: the program that each of its tools lacks, for those that lack one.
-        price: what answers cost of which Pi does not know it.
+        route: to the model.
     """
 
     program: PiProgram
     environment: Mapping[str, str] = field(repr=False)
     missing: Mapping[str, str]
-    price: Pricer = field(repr=False)
+    route: PiRoute
 
 
 @dataclass(slots=True)
@@ -55,8 +55,8 @@ class UserPi:
             environment["PI_CODING_AGENT_DIR"] = str(context.agent_dir)
         return cls(environment, context.cwd, context.agent_dir)
 
-    async def way(self, price: Pricer) -> PiWay:
-        """Return how an agent comes to a model by itself, given what its answers cost.
+    async def way(self, route: PiRoute) -> PiWay:
+        """Return how an agent comes to a model by itself, given the route that its Pi takes.
 
         Raises:
             PiMissingError: there is no Pi that can work with us.
@@ -66,7 +66,7 @@ class UserPi:
         if isinstance(self._found, PiMissingError):
             raise self._found
         assert self._found is not None
-        return PiWay(self._found, self.environment, self._missing, price)
+        return PiWay(self._found, self.environment, self._missing, route)
 
     async def _look(self) -> None:
         try:

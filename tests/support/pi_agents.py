@@ -12,6 +12,7 @@ from agents.backends.pi_conversation import PiMeans
 from agents.backends.pi_process import PiAgent, PiAgentSpec
 from agents.budget import Budget
 from agents.filetools.tool import ToolContext
+from agents.models.routes import PiRoute, unknown_price
 from agents.pi_program import PiProgram, find_pi
 from agents.roster import load_roster
 from agents.session import begin_session
@@ -22,7 +23,7 @@ from engine.core.environment import child_environment
 from engine.core.events import Trace
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Kind, ModelChoice, Thinking
-from tests.support.agents import FINGERPRINT, NAMES, no_files
+from tests.support.agents import FINGERPRINT, NAMES, free_traffic, no_files
 from tests.support.clock import FakeClock
 from tests.support.model_server import Answer, ModelRequest, ModelServer, open_model_server
 from tests.support.real_pi import with_pi
@@ -59,6 +60,7 @@ class PiStudio:
     codemode: bool = False
     steers: Steers = field(default_factory=Steers)
     mark: str | None = None
+    route: PiRoute = field(default_factory=lambda: PiRoute(unknown_price, has_price=False))
 
     @property
     def root(self) -> Path:
@@ -105,7 +107,7 @@ class PiStudio:
             begin_session(session, "11111111-1111-4111-8111-111111111111", self.root, FakeClock())
             choice = ModelChoice(PROVIDER, "m1", Thinking.OFF)
             spec = PiAgentSpec(attempt, pi or await self.program(), choice, session)
-            means = PiMeans(self.budget, self.steers, self.notes.append, lambda _: None)
+            means = PiMeans(self.budget, self.steers, self.notes.append, self.route, free_traffic())
             yield PiAgent(spec, means), server
 
     @property

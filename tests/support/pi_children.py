@@ -20,18 +20,22 @@ from agents.budget import Budget
 from agents.definition import Definition
 from agents.filetools.tool import ToolContext
 from agents.loop import AgentOutcome
+from agents.models.endpoint import Secret
+from agents.models.routes import PiRoute
 from agents.pi_program import PiProgram
 from agents.roster import load_roster
 from agents.steering import Steers
 from agents.submission import SubmissionRules
+from agents.traffic import Traffic
 from engine.core.events import Trace
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Kind, ModelChoice, Thinking
 from engine.system.nursery import open_flat_nursery
-from tests.support.agents import FINGERPRINT, NAMES, no_files, result
+from tests.support.agents import FINGERPRINT, NAMES, free_traffic, no_files, result
 from tests.support.real_pi import fake_pi
 
 MODEL = "loop/m1"
+PLANTED = "sk-planted-with-provider"
 ATTEMPT = AttemptId(TaskId("look"), 1)
 _STATE = {"model": {"provider": "loop", "id": "m1"}}
 _DEFINITIONS = load_roster().definitions
@@ -111,6 +115,7 @@ class Stage:
     notes: list[Trace] = field(default_factory=list)
     steers: Steers = field(default_factory=Steers)
     price: float | None = None
+    traffic: Traffic = field(default_factory=free_traffic)
     missing: frozenset[str] = frozenset()
     temporary: Path | None = None
 
@@ -126,7 +131,8 @@ class Stage:
     @property
     def means(self) -> PiMeans:
         """What the conversation is led with."""
-        return PiMeans(self.budget, self.steers, self.notes.append, lambda _: self.price)
+        route = PiRoute(lambda _: self.price, has_price=False, secrets=(Secret(PLANTED),))
+        return PiMeans(self.budget, self.steers, self.notes.append, route, self.traffic)
 
     @property
     def attempt(self) -> AttemptSpec:

@@ -22,11 +22,12 @@ from agents.loop import (
     ProviderFailed,
     Submitted,
 )
+from agents.models.port import Trouble
 from agents.purse import Purse
 from engine.core.events import ModelThrottled, TextDelta, ToolStarted
 from engine.core.spec import Kind
 from tests.support.agents import result
-from tests.support.pi_children import Child, Stage
+from tests.support.pi_children import PLANTED, Child, Stage
 
 GARBAGE = [b"hello\n", b"[]\n", b"null\n", b'"text"\n', b"\xff\xfe\n", b"{\n", b"[" * 9_999 + b"\n"]
 
@@ -316,6 +317,31 @@ async def test_a_fault_of_the_model_or_of_an_extension_is_why_there_is_no_result
     outcomes = [await Stage(stage.root).lead(play) for play in (failing, broken)]
     told = [outcome.message for outcome in outcomes if isinstance(outcome, ProviderFailed)]
     assert told == ["401: wrong key", "an extension failed: /x.ts: oh no"]
+
+
+async def test_what_a_provider_repeats_of_the_users_key_is_struck_out(stage: Stage) -> None:
+    async def play(child: Child) -> None:
+        await child.begin()
+        await child.answered(stopReason="error", errorMessage=f"401: wrong key: {PLANTED}")
+        await child.say("agent_settled")
+
+    outcome = await stage.lead(play)
+    assert isinstance(outcome, ProviderFailed)
+    assert outcome.message == "401: wrong key: [key]"
+    assert outcome.trouble is Trouble.AUTHENTICATION
+
+
+async def test_only_a_provider_that_has_enough_is_left_alone_by_others_too(stage: Stage) -> None:
+    async def play(child: Child) -> None:
+        await child.begin()
+        await child.say("auto_retry_start", delayMs=100, errorMessage="Connection error.")
+        await child.say("auto_retry_start", delayMs=0, errorMessage="529: overloaded")
+        await child.submit()
+
+    before = stage.traffic.limiter.capacity("loop")
+    assert isinstance(await stage.lead(play), Submitted)
+    assert len([note for note in stage.notes if isinstance(note, ModelThrottled)]) == 1
+    assert stage.traffic.limiter.capacity("loop") < before
 
 
 async def test_a_child_that_would_stop_is_reminded_once_and_only_with_a_turn_left(

@@ -15,7 +15,7 @@ from agents.loop import AgentLost, Submitted
 from agents.pi_settings import PiSettings
 from agents.roster import load_roster
 from engine.core.errors import ExternalError
-from tests.support.pi_children import Stage, program
+from tests.support.pi_children import PLANTED, Stage, program
 from tests.support.programs import is_running
 
 pytestmark = pytest.mark.slow
@@ -57,6 +57,17 @@ async def test_a_child_that_dies_silently_is_told_with_the_end_of_what_it_wrote(
 async def test_a_child_that_died_after_its_result_was_accepted_has_succeeded(stage: Stage) -> None:
     text = f"begin(); submit(); os.kill(os.getpid(), {signal.SIGKILL.value})"
     assert isinstance(await stage.run(program(stage.root, text)), Submitted)
+
+
+async def test_neither_last_words_nor_what_was_saved_keep_the_users_key(stage: Stage) -> None:
+    session = stage.root / "session.jsonl"
+    for saved in (f"wrong key: {PLANTED}", "all is well"):
+        session.write_text(saved)
+        text = f"begin(); print({PLANTED!r}, file=sys.stderr); os._exit(3)"
+        outcome = await stage.run(program(stage.root, text))
+        assert isinstance(outcome, AgentLost)
+        assert outcome.message.endswith("it last said: [key]")
+        assert session.read_text() == saved.replace(PLANTED, "[key]")
 
 
 async def test_a_flood_on_stderr_neither_stops_a_child_nor_is_it_kept(stage: Stage) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.models.port import Usage
-from agents.models.routes import open_routes
+from agents.models.routes import PiRoute, open_routes, unknown_price
 from agents.roster import load_roster
 from engine.core.ids import TaskId
 from engine.core.spec import Backend
@@ -27,6 +27,7 @@ from tests.support.jobs import accepted, job, scout
 from tests.support.real_pi import fake_pi
 
 LOOK = TaskId("look")
+ROUTE = PiRoute(unknown_price, has_price=False)
 PROVIDERS = {
     "loop": {
         "baseUrl": "http://127.0.0.1:1",
@@ -79,7 +80,7 @@ async def test_a_model_that_pi_can_log_in_to_is_taken(
     async with chosen(tmp_path, models={"default": model(name)}) as found:
         assert isinstance(found.way, PiWay)
         assert found.backend is Backend.PROCESS
-        assert found.way.price(Usage(5, 5)) == cost_usd
+        assert found.way.route.price(Usage(5, 5)) == cost_usd
         assert found.has_price is (cost_usd is not None)
         assert "planted" not in repr(found)
 
@@ -139,7 +140,7 @@ async def test_a_pi_is_looked_for_once_and_only_where_one_is_needed(tmp_path: Pa
     assert first[0] is first[1]
     path = fake_pi(tmp_path / "installed")
     user = UserPi({"PATH": path}, tmp_path, tmp_path)
-    ways = [await user.way(lambda _: None) for _ in range(2)]
+    ways = [await user.way(ROUTE) for _ in range(2)]
     assert ways[0].program is ways[1].program
     assert ways[0].missing == {"grep": "rg", "find": "fd"}
 
@@ -147,7 +148,7 @@ async def test_a_pi_is_looked_for_once_and_only_where_one_is_needed(tmp_path: Pa
 async def refusal(user: UserPi) -> BaseException:
     """Return why there is no Pi."""
     with pytest.raises(Exception, match="no pi on PATH") as caught:
-        await user.way(lambda _: None)
+        await user.way(ROUTE)
     return caught.value
 
 
@@ -155,7 +156,7 @@ async def test_what_a_pi_cannot_offer_is_told_once_for_all_its_agents(tmp_path: 
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     user = UserPi({"PATH": fake_pi(tmp_path / "installed")}, tmp_path, tmp_path)
-    way = await user.way(lambda _: None)
+    way = await user.way(ROUTE)
     tools = {"look": ("read", "grep", "find"), "fix": ("read", "bash"), "judge": ("grep", "ls")}
     ways: Mapping[str, tuple[PiWay, tuple[str, ...]]] = {
         task: (way, each) for task, each in tools.items()
@@ -169,5 +170,5 @@ async def test_what_a_pi_cannot_offer_is_told_once_for_all_its_agents(tmp_path: 
     assert lack_notices({"fix": ways["fix"]}) == []
     for name in ("rg", "fd"):
         (bin_ / name).touch()  # as Pi keeps what it fetched
-    again = await UserPi(user.environment, tmp_path, tmp_path).way(lambda _: None)
+    again = await UserPi(user.environment, tmp_path, tmp_path).way(ROUTE)
     assert again.missing == {}
