@@ -126,15 +126,24 @@ def somebody_listens(path: Path) -> bool:
     return True
 
 
-def discard_dead(path: Path, temporary: Path) -> None:
+def discard_dead(path: Path, name: str, temporary: Path) -> None:
     """Remove the socket, and its private folder, that a process left below `temporary`; blocks.
 
-    Anything that `open_listener` cannot have made there is left alone.
+    Whoever wrote down where it lies need not be trusted: what a process listens at is left alone,
+    and so is anything that `open_listener` cannot have made there.
+
+    Args:
+        path: of the socket.
+        name: that `open_listener` gave to sockets of its kind.
+        temporary: see `temporary_folder`.
     """
     private = path.parent
-    if private.parent != temporary or not private.name.startswith(_PREFIX):
+    is_ours = private.parent == temporary and private.name.startswith(_PREFIX)
+    if not is_ours or path.name != name:
         return
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ExternalError):
+        if somebody_listens(path):
+            return
         found = private.lstat()
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
             with contextlib.suppress(FileNotFoundError):

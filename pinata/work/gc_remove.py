@@ -145,5 +145,6 @@ async def remove_file(path: Path, environment: Mapping[str, str]) -> None:
 
 def _remove_file(path: Path, environment: Mapping[str, str]) -> None:
     if path.suffix == ".json" and (socket := read_socket(path)) is not None:
-        discard_dead(socket, temporary_folder(environment))
+        # A socket has the name of the record that tells of it.
+        discard_dead(socket, f"{path.stem}.sock", temporary_folder(environment))
     delete_tree(path)

@@ -17,11 +17,12 @@ from engine.records.session import RECORD_LIMIT_BYTES, decode_session_run
 from engine.store import RunFolder, runs_dir
 from engine.system import files, locks
 from engine.system.holder import read_live_holder
+from engine.system.sockets import somebody_listens
 from pinata.work.evidence_bench import clear_bench, is_left_behind
 from pinata.work.gc_look import Site
 from pinata.work.gc_plan import GRACE_MS, CreationFacts, Item, What, why_not_abandoned
 from pinata.work.gc_remove import Report, remove_file, try_removal
-from pinata.work.gc_survey import list_entries
+from pinata.work.gc_survey import list_entries, read_socket
 from worktrees.machine import in_thread, passed
 from worktrees.refs import base_ref, checkout_ref, delete_refs, list_refs, run_prefix
 from worktrees.registration import delete_tree
@@ -179,11 +180,23 @@ def _is_stale(site: Site, entry: Path, report: Report) -> bool:
     return not (is_there or held) and age_ms >= GRACE_MS
 
 
+def _is_reachable(folder: Path) -> bool:
+    """Return whether somebody listens where the host of a session did, as far as can be told."""
+    record, socket = (folder / name for name in _HOST_FILES)
+    told = read_socket(record)
+    try:
+        return any(map(somebody_listens, [socket, *([] if told is None else [told])]))
+    except PinataError:
+        return True
+
+
 async def _sweep_host(site: Site, folder: Path, report: Report, *, confirm: bool) -> None:
     left = [path for path in await in_thread(list_entries, folder) if path.name in _HOST_FILES]
     lock = site.places.state / "locks" / f"session.{folder.name}.lock"
     if not left or await in_thread(read_live_holder, lock) is not None:
         return
+    if await in_thread(_is_reachable, folder):
+        return  # its lock was taken from it, and it lives
     items = [Item(What.SESSION, str(path)) for path in left]
     if not confirm:
         report.removed += items

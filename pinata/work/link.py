@@ -196,7 +196,7 @@ def _make_room(folder: RunFolder, environment: Mapping[str, str]) -> Path:
     with suppress(FileNotFoundError, CorruptionError):
         data = files.read_regular(folder.link_file, LIMIT_BYTES)
         left = decode_link(data, str(folder.link_file))
-        discard_dead(Path(left.socket), temporary)
+        discard_dead(Path(left.socket), folder.link_socket.name, temporary)
     return temporary
 
 

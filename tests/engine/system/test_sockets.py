@@ -164,12 +164,12 @@ def test_what_a_dead_process_left_in_a_private_folder_goes(short: Path) -> None:
     private = short / "pinata-abc"
     private.mkdir()
     leave_dead_socket(private / NAME)
-    discard_dead(private / NAME, short)
+    discard_dead(private / NAME, NAME, short)
     assert not private.exists()
     private.mkdir()
-    discard_dead(private / NAME, short)
+    discard_dead(private / NAME, NAME, short)
     assert not private.exists()
-    discard_dead(private / NAME, short)
+    discard_dead(private / NAME, NAME, short)
 
 
 def test_nothing_goes_that_no_listener_can_have_made(short: Path) -> None:
@@ -180,10 +180,22 @@ def test_nothing_goes_that_no_listener_can_have_made(short: Path) -> None:
     (short / "pinata-file").mkdir()
     (short / "pinata-file" / NAME).touch()
     for name in ("other", "pinata-abc/inner", "pinata-file"):
-        discard_dead(short / name / NAME, short)
+        discard_dead(short / name / NAME, NAME, short)
         assert (short / name / NAME).exists()
-    discard_dead(short / "pinata-full" / "note", short)
+    discard_dead(short / "pinata-full" / "note", NAME, short)
+    discard_dead(short / "pinata-full" / NAME, "host.sock", short)
+    assert (short / "pinata-full" / NAME).exists()
     assert (short / "pinata-full" / "note").exists()
+
+
+def test_what_a_living_process_listens_at_stays_whoever_asks(short: Path) -> None:
+    private = short / "pinata-abc"
+    private.mkdir()
+    with socket.socket(socket.AF_UNIX) as living:
+        living.bind(str(private / NAME))
+        living.listen()
+        discard_dead(private / NAME, NAME, short)
+        assert somebody_listens(private / NAME)
 
 
 def test_only_a_living_process_listens(short: Path) -> None:

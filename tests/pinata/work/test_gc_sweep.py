@@ -4,6 +4,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,22 @@ def short() -> Iterator[Path]:
     """A temporary folder whose path a socket can have."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+async def test_host_that_lost_its_lock_and_listens_keeps_its_address(
+    *, is_elsewhere: bool, project: Project, session: Path, short: Path
+) -> None:
+    place = short / "pinata-abc"
+    place.mkdir()
+    project.repo.env["XDG_RUNTIME_DIR"] = str(short)
+    host = session / "host.json"
+    host.write_text(f'{{"socket": "{place}/host.sock"}}' if is_elsewhere else "{}")
+    with socket.socket(socket.AF_UNIX) as living, chdir(place if is_elsewhere else session):
+        living.bind("host.sock")
+        living.listen()
+        assert has_nothing_to_do(await collect(project))
+        assert host.exists()
 
 
 async def test_host_that_is_dead_leaves_no_address(

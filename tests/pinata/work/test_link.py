@@ -113,6 +113,23 @@ async def test_what_a_dead_owner_left_is_replaced(
         assert (await linked.link()).pid == os.getpid()
 
 
+@pytest.mark.parametrize("name", ["host.sock", NAME])
+async def test_a_link_that_names_the_socket_of_somebody_alive_takes_it_from_nobody(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    short = tmp_path_factory.mktemp("t")
+    linked = Linked.create(short / ("d" * 60) / ("e" * 60))
+    forged = short / "pinata-host" / name
+    forged.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as living:
+        living.bind(str(forged))
+        living.listen()
+        link = LinkV1(run=RUN, socket=str(forged), token="0" * 64, pid=1)
+        linked.folder.link_file.write_bytes(encode_link(link))
+        async with linked.served(environment={"XDG_RUNTIME_DIR": str(short)}):
+            assert forged.is_socket()
+
+
 async def test_a_settled_run_stays_until_the_last_viewer_has_left(linked: Linked) -> None:
     async with open_links() as links:
         async with linked.served(links):
