@@ -57,6 +57,7 @@ export class Attachment {
     try {
       const frame = await inTime(welcome);
       if (frame.v !== PROTOCOL) throw new Error(`it speaks version ${frame.v}, and not ${PROTOCOL}`);
+      for (const notice of frame.notices as string[]) say(this.#ctx, `pinata: ${notice}`, "info");
       return frame;
     } catch (error) {
       this.#leave(bridge);

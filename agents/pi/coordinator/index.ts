@@ -25,7 +25,6 @@ export default function coordinate(pi: ExtensionAPI): void {
     try {
       const welcome = await attached.attach();
       for (const tool of welcome.tools as DescribedTool[]) offer(pi, tool, () => current);
-      for (const notice of welcome.notices as string[]) say(ctx, `pinata: ${notice}`, "info");
     } catch (error) {
       say(ctx, `pinata's tools are missing: ${messageOf(error)}`, "error");
     }

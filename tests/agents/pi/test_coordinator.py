@@ -172,10 +172,16 @@ async def test_end_is_told_once_whoever_was_killed_in_between(desk: Desk, beacon
     async with desk.pi() as pi:
         await pi.until(is_result)
         await pi.settled()
-        second = await begin(desk, pi, paused(desk.project, beacon))
+        since = len(pi.records)
+        waited = paused(desk.project, beacon) | {"background": False}
+        desk.mind.will_say(says("pinata_run", **waited))
+        await pi.ask("prompt", message="Wait for it.")
         await beacon.pid()
         for bridge in desk.bridges():
             os.kill(bridge, signal.SIGKILL)
+        await pi.settled(since)
+        assert pi.tool_results("pinata_run")[-1].startswith("the way to pinata broke")
+        (second,) = {*desk.project.runs} - {first}
         since = len(pi.records)
         await let_go(beacon)
         await pi.until(is_result, since)
@@ -188,10 +194,16 @@ async def test_end_is_told_once_whoever_was_killed_in_between(desk: Desk, beacon
         await pi.until(is_result, since)
         await pi.settled(since)
         assert not is_running(agent)
+        assert any("had lost its owner" in notice for notice in pi.notices(since))
         ends = [tuple(END.findall(text)[0]) for text in results(pi)]
         assert ends == [(first, "succeeded"), (second, "succeeded"), (third, "failed")]
         assert "1 cancelled" in results(pi)[-1]
+    # A confirmation that was lost on its way: it is told again, and known again.
+    confirmed = desk.project.repo.root / ".git/pinata" / first / "deliveries" / "1"
+    confirmed.unlink()
     async with desk.pi() as pi:
+        while not confirmed.exists():
+            await trio.lowlevel.checkpoint()
         assert (await pi.types("/pinata runs")).count("\n") == 2
         assert results(pi) == []
     assert desk.told() == [f"{run}/1" for run in (first, second, third)]
