@@ -79,9 +79,12 @@ class Dispatch:
         self._seat: Seat | None = None
         self._news = trio.Event()
         self._turn = trio.Lock()
+        self._sending = trio.CancelScope()
 
     def attach(self, seat: Seat | None) -> None:
-        """Send to this client from now on, or to nobody."""
+        """Send to this client from now on, or to nobody; the one before holds nobody up."""
+        if seat is not self._seat:
+            self._sending.cancel()
         self._seat = seat
         self.look()
 
@@ -118,8 +121,10 @@ class Dispatch:
     async def send_pending(self) -> None:
         """Send the attached client what it was not sent yet; return when that is done."""
         async with self._turn:
-            if self._seat is not None:
-                await self._send_pending(self._seat)
+            while (seat := self._seat) is not None:
+                with trio.CancelScope() as self._sending:
+                    await self._send_pending(seat)
+                    return
 
     async def _send_pending(self, seat: Seat) -> None:
         for one in await self._pending():
@@ -136,4 +141,7 @@ class Dispatch:
             return await self._owed.pending()
         except PinataError as error:
             _log.warning("cannot look for what the session is to be told: %s", error)
+            return ()
+        except Exception:  # noqa: BLE001 - the runs of this process go on
+            _log.exception("cannot look for what the session is to be told")
             return ()

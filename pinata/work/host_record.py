@@ -24,17 +24,23 @@ async def published(session: Session, socket: Path, token: str) -> AsyncIterator
         ExternalError: the disk is full or broken.
     """
     record = HostRecordV1(session=session.key, socket=str(socket), token=token, pid=os.getpid())
-    path = session.host_file
+    path, data = session.host_file, encode_host(record)
     await in_thread(
-        lambda: files.replace_file(path, encode_host(record), fault="host.record"),
+        lambda: files.replace_file(path, data, fault="host.record"),
         "cannot write how to reach the host",
     )
     try:
         yield
     finally:
-        # Whoever holds the lock is the only one who writes it.
-        with trio.CancelScope(shield=True), suppress(OSError):
-            await trio.to_thread.run_sync(path.unlink)
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(_withdraw, path, data)
+
+
+def _withdraw(path: Path, data: bytes) -> None:
+    """Remove a record, unless it is another host's by now: a lock can be taken from its holder."""
+    with suppress(OSError, CorruptionError):
+        if files.read_regular(path, _LIMIT_BYTES) == data:
+            path.unlink()
 
 
 async def find_host(session: Session) -> HostRecordV1 | None:

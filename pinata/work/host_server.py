@@ -59,6 +59,7 @@ HOMECOMING_WAIT_S: Final = 5.0
 # Where a person watches; everywhere else, what is shown would be read by nobody.
 _WATCHED_MODES: Final = frozenset({"tui", "rpc"})
 _LAST_WORDS_S = 1.0
+_FAULT = "a fault of pinata has ended this connection; the log of the host tells more"
 _log = logging.getLogger(f"pinata.{__name__}")
 
 Show = Callable[[Send], Awaitable[None]]
@@ -157,22 +158,30 @@ class HostServer:
 
     async def say_goodbye(self) -> None:
         """Tell whoever is attached that the host ends."""
-        with trio.move_on_after(_LAST_WORDS_S):
-            for seat in list(self._seats.values()):
-                await seat.dismiss(refused("the host of this session was ended"))
+        last = refused("the host of this session was ended")
+        async with open_flat_nursery() as nursery:
+            nursery.cancel_scope.deadline = trio.current_time() + _LAST_WORDS_S
+            for seat in self._seats.values():
+                nursery.start_soon(seat.dismiss, last)
 
     async def converse(self, stream: trio.abc.Stream) -> None:
-        """Serve one connection to its end; nothing that it sends or leaves undone raises."""
+        """Serve one connection to its end; nothing that comes of it ends another, or a run."""
         async with stream:
-            reader = FrameReader(stream, HELLO_LIMIT_BYTES)
-            hello = await self._door.greet(reader, stream)
-            if hello is None:
-                return
-            if hello.role == "nudge":
-                self._dispatch.look()
-                return
-            reader.limit_bytes = FRAME_LIMIT_BYTES
-            await self._attend(reader, stream, hello)
+            try:
+                await self._converse(stream)
+            except Exception:  # noqa: BLE001 - the runs of this process go on, and other clients
+                _log.exception("a connection broke off")
+
+    async def _converse(self, stream: trio.abc.Stream) -> None:
+        reader = FrameReader(stream, HELLO_LIMIT_BYTES)
+        hello = await self._door.greet(reader, stream)
+        if hello is None:
+            return
+        if hello.role == "nudge":
+            self._dispatch.look()
+            return
+        reader.limit_bytes = FRAME_LIMIT_BYTES
+        await self._attend(reader, stream, hello)
 
     async def _attend(
         self, reader: FrameReader, stream: trio.abc.Stream, hello: HelloFrame
@@ -193,6 +202,9 @@ class HostServer:
                 ):
                     is_watched = hello.mode in _WATCHED_MODES
                     goodbye = await self._serve(seat, reader, is_watched=is_watched)
+            except Exception:  # noqa: BLE001 - as for `converse`; whoever sent it hears more
+                _log.exception("the connection of a client broke off")
+                await seat.send(refused(_FAULT))
             finally:
                 del self._seats[seat.number]
                 self._step(Left(seat.number, goodbye))

@@ -9,7 +9,6 @@ from typing import Any
 import trio
 import trio.testing
 
-from engine.core.errors import PinataError
 from engine.core.ids import RunId, TaskId
 from engine.core.outcome import Status
 from engine.core.view import RunView
@@ -47,7 +46,7 @@ class Debts:
 
     owed: list[Settled] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
-    failure: PinataError | None = None
+    failure: Exception | None = None
 
     async def pending(self) -> Sequence[Settled]:
         await trio.lowlevel.checkpoint()

@@ -83,6 +83,14 @@ async def test_host_is_found_while_it_serves_and_leaves_nothing_but_its_lock(
         assert record_of(session)["token"] != record.token
 
 
+async def test_host_that_ends_leaves_the_address_of_another_alone(tmp_path: Path) -> None:
+    session = session_in(tmp_path)
+    other = HostRecordV1(session=KEY, socket="/other.sock", token="o" * 43, pid=1)
+    async with host_of(session):
+        session.host_file.write_bytes(encode_host(other))
+    assert session.host_file.read_bytes() == encode_host(other)
+
+
 async def test_socket_of_a_deep_folder_is_found_as_well(tmp_path: Path) -> None:
     session = session_in(tmp_path / ("deep" * 20))
     async with host_of(session), attached(session) as client:

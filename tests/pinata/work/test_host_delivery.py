@@ -3,7 +3,8 @@
 import logging
 
 import pytest
-from trio.testing import wait_all_tasks_blocked
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from engine.core.errors import ExternalError
 from engine.core.ids import RunId
@@ -127,6 +128,24 @@ async def test_client_that_is_displaced_in_the_middle_gets_no_more() -> None:
             kinds.append(frame["type"])
         assert kinds[-1] == "displaced"
         assert len(kinds) < len(owed)
+
+
+async def test_client_that_took_nothing_keeps_nothing_from_the_one_after_it(
+    autojump_clock: MockClock,
+) -> None:
+    owed = [Settled(RunId(letter * 16)) for letter in "abc"]
+    async with played_host(owed=owed) as host:
+        ours, theirs = trio.testing.lockstep_stream_pair()
+        host.nursery.start_soon(host.server.converse, theirs)
+        deaf = Client(ours)
+        await deaf.send(**host.hello())
+        await deaf.expect("welcome")
+        await wait_all_tasks_blocked()
+        second = await host.attach()
+        assert [(await second.expect("delivery"))["delivery"] for _ in owed] == [
+            each.key for each in owed
+        ]
+        assert trio.current_time() == 0
 
 
 async def test_what_cannot_be_read_or_confirmed_is_told_later(

@@ -8,12 +8,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from engine.core.errors import ConflictError
+from engine.core.ids import RunId
 from engine.records.host import hello
 from pinata.work.frames import encode_frame
 from pinata.work.host_greeting import HELLO_LIMIT_BYTES, MOST_STRANGERS
 from pinata.work.host_seat import PATIENCE_S
 from pinata.work.host_server import FRAME_LIMIT_BYTES, HOMECOMING_WAIT_S
-from tests.support.hosts import KEY, TOKEN, Client, Host, Stage, played_host
+from tests.support.hosts import KEY, TOKEN, Client, Host, Settled, Stage, played_host
 
 HELLO = hello(TOKEN, "session", KEY)
 
@@ -188,6 +189,56 @@ async def test_client_that_takes_nothing_is_let_go_and_holds_nobody_up(
         await trio.sleep(PATIENCE_S + 1)
         with pytest.raises(trio.BrokenResourceError):
             await deaf[0].send_all(b"x")
+
+
+async def test_fault_in_what_a_client_sends_ends_its_connection_and_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with played_host(owed=[Settled(RunId("a" * 16))]) as host:
+        first = await host.attach()
+        told = await first.expect("delivery")
+        host.debts.failure = ZeroDivisionError("bug")
+        await first.send(type="ack", delivery=told["delivery"])
+        assert (await first.expect("refused"))["error"] == (
+            "a fault of pinata has ended this connection; the log of the host tells more"
+        )
+        assert await first.receive() is None
+        assert "ZeroDivisionError" in caplog.text
+        # Looking for what is owed fails in the same way, and holds up nobody.
+        second = await host.attach()
+        await second.silence()
+        host.debts.failure = None
+        host.server.look()
+        await second.expect("delivery")
+
+
+async def test_fault_before_a_client_is_known_ends_its_connection_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    async with played_host() as host:
+        with monkeypatch.context() as patched:
+            patched.setattr("pinata.work.host_greeting.decode_hello", fail)
+            stranger = host.connect()
+            await stranger.send(**HELLO)
+            assert await stranger.receive() is None
+        assert "ZeroDivisionError" in caplog.text
+        await host.attach()
+
+
+async def test_client_that_does_not_listen_keeps_nobody_from_the_last_words(
+    autojump_clock: MockClock,
+) -> None:
+    async with played_host() as host:
+        deaf = trio.testing.lockstep_stream_pair()
+        host.nursery.start_soon(host.server.converse, deaf[1])
+        await deaf[0].send_all(encode_frame(HELLO))
+        await wait_all_tasks_blocked()
+        client = await host.attach()
+        await host.server.say_goodbye()
+        assert (await client.expect("refused"))["error"] == "the host of this session was ended"
 
 
 async def quit_with(client: Client, reason: str) -> None:
