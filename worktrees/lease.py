@@ -123,12 +123,24 @@ async def remove_worktree(repo: Repository, path: Path, seed_index: Path, lock: 
     passed("lease.removed")
 
 
+async def forget_worktree(repo: Repository, path: Path, seed_index: Path, lock: Path) -> None:
+    """Drop what is known of a worktree whose folder is condemned or gone, and delete that folder.
+
+    Whatever stands at `path` by now is somebody's and stays.
+
+    Raises:
+        ForeignWorktreeError: Git's record of the worktree at `path` is not the engine's.
+    """
+    async with hold(lock, what="worktree removal", holder=f"pinata {os.getpid()}"):
+        await _shielded(lambda: _forget(_own_registration(repo, path, seed_index), seed_index))
+    passed("lease.forgotten")
+    await in_thread(delete_tree, remaining_of(path))
+    passed("lease.removed")
+
+
 def _take_away(repo: Repository, path: Path, seed_index: Path) -> None:
     """Move the folder aside and drop what Git and the engine know of it."""
-    registration = find_registration(repo, path)
-    intent = _intent(seed_index)
-    if registration is not None and not _is_ours(registration, intent, path):
-        raise ForeignWorktreeError(path, f"Git has it locked as {registration.reason!r}")
+    intent, registration = _intent(seed_index), _own_registration(repo, path, seed_index)
     if registration is None and os.path.lexists(path) and not _announced(intent, path):
         raise ForeignWorktreeError(path, "Git knows no worktree there")
     # Known to be ours from here on, also for a repetition that finds no registration.
@@ -137,10 +149,21 @@ def _take_away(repo: Repository, path: Path, seed_index: Path) -> None:
         delete_tree(remaining_of(path))
         path.rename(remaining_of(path))
         point("lease.moved_aside")
+    _forget(registration, seed_index)
+
+
+def _own_registration(repo: Repository, path: Path, seed_index: Path) -> Registration | None:
+    found = find_registration(repo, path)
+    if found is not None and not _is_ours(found, _intent(seed_index), path):
+        raise ForeignWorktreeError(path, f"Git has it locked as {found.reason!r}")
+    return found
+
+
+def _forget(registration: Registration | None, seed_index: Path) -> None:
     if registration is not None:
         delete_tree(registration.git_dir)
     seed_index.unlink(missing_ok=True)
-    intent.unlink()
+    _intent(seed_index).unlink(missing_ok=True)
 
 
 def _clear(repo: Repository, path: Path, seed_index: Path, locked: str) -> None:

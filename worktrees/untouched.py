@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.core.changes import quote_path
 from engine.core.ids import TreeId
 from engine.core.quote import name_list
+from worktrees.aside import standing_at
 from worktrees.contents import content_tree, private_index
 from worktrees.hygiene import Repository, git
 from worktrees.include import read_included
@@ -56,7 +57,8 @@ async def find_touch(repo: Repository, left: Left, scratch: Path) -> str | None:
     """Return what in a worktree is not the engine's own, as a sentence; None when nothing is.
 
     Nothing is written, neither there nor into the repository, though Git may renew the times of
-    objects that it meets again. A worktree whose folder is gone holds nothing of anybody's.
+    objects that it meets again. A worktree whose folder is gone holds nothing of anybody's; one
+    whose folder was set aside is looked at there.
 
     Args:
         repo: any working tree of the repository.
@@ -67,29 +69,30 @@ async def find_touch(repo: Repository, left: Left, scratch: Path) -> str | None:
         CorruptionError: what the engine remembers of the worktree is damaged.
         ExternalError: Git failed there, or the machine did.
     """
-    found = await in_thread(_own_registration, repo, left)
+    place = await in_thread(standing_at, left.path)
+    found = await in_thread(_own_registration, repo, left, place)
     if found is None or isinstance(found, str):
         return found
     if left.since_ns is None:
         return _NO_TIME
     objects = scratch / "objects"
     await in_thread(lambda: objects.mkdir(exist_ok=True))
-    there = Repository(left.path, found.git_dir, repo.common_dir, repo.env, repo.mark, objects)
+    there = Repository(place, found.git_dir, repo.common_dir, repo.env, repo.mark, objects)
     if await in_thread(_has_moved, there, left.since_ns):
         return "its HEAD was moved since work there ended"
     if left.tree is None:
-        return _newer_sentence(await in_thread(_newer, left.path, [b""], left.since_ns))
+        return _newer_sentence(await in_thread(_newer, place, [b""], left.since_ns))
     return await _compare(there, left, left.tree, left.since_ns, scratch)
 
 
-def _own_registration(repo: Repository, left: Left) -> Registration | str | None:
+def _own_registration(repo: Repository, left: Left, place: Path) -> Registration | str | None:
     """Return Git's record of the worktree, why it is not ours, or None when nothing is there."""
-    if not os.path.lexists(left.path):
+    if not os.path.lexists(place):
         return None
     if left.path.parent.is_symlink():
         return f"{left.path.parent} is a link"
     try:
-        find_root(left.seed_index, left.path)
+        find_root(left.seed_index, place)
     except ReplacedWorktreeError:
         return "it is not the folder that was made there"
     found = find_registration(repo, left.path)
@@ -124,7 +127,7 @@ async def _compare(
     unseen = (*content.ignored, *content.nested, *inhabited)
     hidden = await in_thread(git_names, worktree.root, unseen)
     asked = (*unseen, *hidden, *(differing & copies))
-    return _newer_sentence(await in_thread(_newer, left.path, asked, since_ns))
+    return _newer_sentence(await in_thread(_newer, worktree.root, asked, since_ns))
 
 
 async def _differing(worktree: Repository, before: TreeId, after: TreeId) -> set[bytes]:

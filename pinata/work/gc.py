@@ -25,7 +25,7 @@ from engine.store import RunFolder, list_folders, resolve_run
 from engine.system import locks
 from pinata.work.context import Context
 from pinata.work.gc_look import Site, find_touches, look_at_run
-from pinata.work.gc_plan import Item, Plan, What, candidates, make_plan
+from pinata.work.gc_plan import Item, What, candidates, make_plan
 from pinata.work.gc_remove import Removal, Report, carry_out
 from pinata.work.gc_survey import Seen
 from pinata.work.gc_sweep import sweep_creation, sweep_sessions, sweep_verification
@@ -33,6 +33,7 @@ from pinata.work.history import integration_state
 from pinata.work.places import Places
 from pinata.work.retirement import is_retired
 from pinata.work.takeover import taken_over
+from worktrees.aside import put_back, standing_at
 from worktrees.discovery import discover
 from worktrees.machine import in_thread, refusal
 from worktrees.refs import evidence_ref, list_refs, run_prefix
@@ -145,19 +146,24 @@ def _is_spent(this: _Pass, folder: RunFolder) -> bool:
 
 async def _collect_run(this: _Pass, folder: RunFolder) -> None:
     seen = await look_at_run(this.site, folder, this.refs, is_ours=False)
-    plan = await _plan(this, seen)
-    if plan.is_empty:
+    discard = folder.run in this.discard
+    touches = await _touches(this, seen)
+    plan = make_plan(seen.facts, touches, discard=discard)
+    paths = [left.path for left in seen.leases.values()]
+    # A collection that was killed may have left one aside.
+    away = await in_thread(lambda: [path for path in paths if standing_at(path) != path])
+    if plan.is_empty and not away:
         this.report.kept += plan.kept
     elif this.confirm:
-        await _collect_owned(this, folder)
+        await _collect_owned(this, folder, away)
     else:
         this.report.kept += plan.kept
         this.report.removed += plan.removals(folder.run)
         this.report.retired += [folder.run] if plan.retire else []
 
 
-async def _collect_owned(this: _Pass, folder: RunFolder) -> None:
-    """Take the run over, look once more, and remove what may go.
+async def _collect_owned(this: _Pass, folder: RunFolder, away: Sequence[Path]) -> None:
+    """Take the run over, put back what is `away`, look once more, and remove what may go.
 
     Raises:
         HeldElsewhereError: somebody owns the run by now, or is at work in the checkout.
@@ -171,19 +177,18 @@ async def _collect_owned(this: _Pass, folder: RunFolder) -> None:
             what = f"the checkout {stored.record.root}"
             lock = locks.claim(site.places.checkout_lock, what=what, holder=site.context.holder)
             await held.enter_async_context(lock)
+        for path in away:
+            await in_thread(put_back, path)
         refs = await list_refs(repository, run_prefix(folder.run))
         seen = await look_at_run(site, folder, refs, is_ours=True)
-        plan = await _plan(this, seen)
-        this.report.kept += plan.kept
-        discard = folder.run in this.discard
-        has_evidence = evidence_ref(folder.run) in refs
-        await carry_out(Removal(site, stored, seen, plan, has_evidence, discard), this.report)
+        touches = await _touches(this, seen)
+        discard, has_evidence = folder.run in this.discard, evidence_ref(folder.run) in refs
+        await carry_out(Removal(site, stored, seen, touches, has_evidence, discard), this.report)
 
 
-async def _plan(this: _Pass, seen: Seen) -> Plan:
+async def _touches(this: _Pass, seen: Seen) -> dict[str, str | None]:
     discard = seen.facts.run in this.discard
-    touches = await find_touches(this.site, seen, candidates(seen.facts, discard=discard))
-    return make_plan(seen.facts, touches, discard=discard)
+    return await find_touches(this.site, seen, candidates(seen.facts, discard=discard))
 
 
 def _answer(this: _Pass) -> dict[str, Any]:

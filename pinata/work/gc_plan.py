@@ -43,7 +43,8 @@ class Item:
 class Standing(Enum):
     """What there is of a worktree.
 
-    A folder that is `ASIDE` was moved away to be deleted, and that was cut short.
+    A folder that is `ASIDE` was proved to hold nothing of anybody and moved away to be deleted, and
+    that was cut short.
     """
 
     PRESENT = "present"

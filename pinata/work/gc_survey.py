@@ -21,6 +21,7 @@ from pinata.work.last_work import work_end_ms
 from pinata.work.places import Places, pull_worktree_reason, worktree_reason
 from pinata.work.result import Artifact, SavedResult
 from worktrees.apply_leftovers import list_leftovers
+from worktrees.aside import standing_at
 from worktrees.hygiene import Repository
 from worktrees.journal import Journal
 from worktrees.lease import REASON_PREFIX
@@ -155,7 +156,7 @@ def _artifact(material: Material, attempt: AttemptId | None) -> Artifact | None:
 
 
 def _standing(path: Path, known: set[Path]) -> Standing | None:
-    if os.path.lexists(path):
+    if os.path.lexists(standing_at(path)):
         return Standing.PRESENT
     if os.path.lexists(remaining_of(path)):
         return Standing.ASIDE
@@ -182,7 +183,8 @@ def _at_stake(
 
 
 def _strangers(material: Material, leases: Mapping[str, Left]) -> Iterator[Path]:
-    own = {path for left in leases.values() for path in (left.path, remaining_of(left.path))}
+    paths = [left.path for left in leases.values()]
+    own = {path for each in paths for path in (each, remaining_of(each), standing_at(each))}
     yield from sorted(set(list_entries(material.place)) - own)
 
 

@@ -12,10 +12,12 @@ from engine.core.ids import CheckId, Fingerprint, TreeId
 from engine.core.spec import Kind, ReviewOf, TaskSpec
 from engine.ports import Reporter
 from pinata.work.agent import Assignment, dependencies, lead
+from pinata.work.blocking import in_thread
 from pinata.work.draft import Draft, Ending
 from pinata.work.result import Review, SavedResult, fingerprint_of
 from pinata.work.verdict import Diff, Held, give_diff, settle
 from pinata.work.workshop import Workshop
+from worktrees.aside import put_back
 from worktrees.hygiene import Repository
 from worktrees.lease import open_worktree
 from worktrees.root import find_root
@@ -60,6 +62,8 @@ async def _place(workshop: Workshop, writer: TaskSpec) -> Repository:
         return known
     run = workshop.run
     path, seed = run.places.worktree(run.id, writer.id), run.folder.index_file(writer.id)
+    # A garbage collection that was killed may have left it aside.
+    await in_thread(lambda: put_back(path), "cannot move the worktree back")
     root = await trio.to_thread.run_sync(find_root, seed, path)
     if root is not None:
         workshop.roots[path] = root

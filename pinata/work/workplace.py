@@ -12,6 +12,7 @@ from pinata.work.history import unannounced
 from pinata.work.places import worktree_reason
 from pinata.work.result import changes_of
 from pinata.work.workshop import Workshop
+from worktrees.aside import put_back
 from worktrees.compose import compose
 from worktrees.hygiene import Repository
 from worktrees.include import copy_included, forget_included
@@ -83,6 +84,8 @@ async def _left_worktree(workshop: Workshop, draft: Draft, base: Base) -> Reposi
         return None
     run = workshop.run
     path, seed = run.places.worktree(run.id, draft.task.id), run.folder.index_file(draft.task.id)
+    # A garbage collection that was killed may have left it aside.
+    await in_thread(lambda: put_back(path), "cannot move the worktree back")
     # Also where it is about to be removed: what somebody put in its place is not ours to remove.
     root = await trio.to_thread.run_sync(find_root, seed, path)
     if root is None or draft.task.id in workshop.fresh:

@@ -292,7 +292,7 @@ async def test_refusal_of_one_run_is_told_and_the_others_go_on(project: Project)
     first, second = sorted([await integrated_run(project), await scouted(project)])
     run = first if worktree_of(project, first).exists() else second
     try:
-        faults.install("error:lease.moved_aside:1:ENOSPC")
+        faults.install("error:lease.set_aside:1:ENOSPC")
         answer = await collect(project)
         faults.install("error:run.retired.started:1:EACCES")
         again = await collect(project)
