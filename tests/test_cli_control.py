@@ -80,7 +80,8 @@ def test_what_a_killed_owner_leaves_is_told_in_a_sentence_and_replaced(project: 
     assert refused.returncode == 4
     assert refused.stderr == (
         f"pinata: no live process owns run {project.runs[0]}, so nothing of it is running: "
-        f"`pinata resume {project.runs[0]}` finishes or closes it\n"
+        f"`pinata rerun {project.runs[0]}` starts again what was lost, "
+        f"`pinata resume {project.runs[0]}` goes on without it\n"
     )
     assert left.token not in refused.stderr
     assert project.pinata("resume", project.runs[0]).returncode == 1

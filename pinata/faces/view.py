@@ -91,7 +91,7 @@ async def _reach(
     try:
         source = await stack.enter_async_context(reach(folder, lock, role="viewer"))
     except NoLinkError:
-        trouble = f"nobody works on run {folder.run}: pinata resume {folder.run}"
+        trouble = f"nobody works on run {folder.run}: pinata rerun {folder.run}, or resume"
     except UnreachableError as error:
         trouble = str(error)
     # Read last, so that a run which settled meanwhile is seen to have.

@@ -28,7 +28,8 @@ class NoLinkError(ConflictError):
         self.run = run
         super().__init__(
             f"no live process owns run {run}, so nothing of it is running: "
-            f"`pinata resume {run}` finishes or closes it"
+            f"`pinata rerun {run}` starts again what was lost"
+            f", `pinata resume {run}` goes on without it"
         )
 
 

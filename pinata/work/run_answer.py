@@ -84,7 +84,10 @@ def _summary(
         out["nextOffset"] = next_offset
     notices = list(shown.record.notices)
     if view.settled_at_ms is None and read_live_holder(places.run_lock(shown.folder.run)) is None:
-        notices.append("no live process owns this run: `pinata resume` finishes or closes it")
+        notices.append(
+            "no live process owns this run: `pinata rerun` starts again what was lost, "
+            "`pinata resume` goes on without it"
+        )
         if context.runtime is not None and (why := context.runtime.failure(shown.folder.run)):
             notices.append(f"it broke off in this session: {why}")
     if is_retired(shown.folder):

@@ -160,11 +160,14 @@ async def test_run_that_breaks_off_is_told_loudly_and_in_its_status(
         assert (log.level, log.data) == ("error", {"run": run, "error": sentence})
         shown = await client.call("pinata_status")
         assert shown["notices"][-2:] == [
-            "no live process owns this run: `pinata resume` finishes or closes it",
+            (
+                "no live process owns this run: `pinata rerun` starts again what was lost, "
+                "`pinata resume` goes on without it"
+            ),
             f"it broke off in this session: {sentence}",
         ]
         refused = await client.call("pinata_cancel", run=run)
-        assert "so nothing of it is running: `pinata resume" in refused["error"]
+        assert "so nothing of it is running: `pinata rerun" in refused["error"]
 
 
 async def test_agents_are_refused() -> None:

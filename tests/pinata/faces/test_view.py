@@ -36,7 +36,7 @@ async def test_run_that_nobody_owns_is_shown_as_stored_with_the_remedy(
 ) -> None:
     source, stored = await reached(run, tmp_path / "lock")
     assert source is stored
-    assert stored.reason == f"nobody works on run {run.run}: pinata resume {run.run}"
+    assert stored.reason == f"nobody works on run {run.run}: pinata rerun {run.run}, or resume"
 
 
 async def test_owner_who_lets_nobody_in_is_waited_for_and_then_named(
@@ -79,7 +79,7 @@ class Shown:
 
 async def test_run_that_nobody_owned_was_not_lost(run: PaperRun, tmp_path: Path) -> None:
     over = await _show_until_over(Shown(Ending.ENDED), run.folder, tmp_path / "lock")
-    assert over == (Ending.ENDED, f"nobody works on run {RUN}: pinata resume {RUN}")
+    assert over == (Ending.ENDED, f"nobody works on run {RUN}: pinata rerun {RUN}, or resume")
 
 
 async def test_connection_is_made_anew_while_somebody_serves_the_run(
@@ -117,6 +117,6 @@ async def test_lost_run_is_shown_from_its_folder_when_nobody_serves_it_any_more(
     async with trio.open_nursery() as nursery:
         await nursery.start(own)
         over = await _show_until_over(shown, run.folder, tmp_path / "lock")
-    lost = (Ending.LOST, f"nobody works on run {RUN}: pinata resume {RUN}")
+    lost = (Ending.LOST, f"nobody works on run {RUN}: pinata rerun {RUN}, or resume")
     assert over == ((Ending.ENDED, "") if settles else lost)
     assert isinstance(shown.sources[1], StoredSource)

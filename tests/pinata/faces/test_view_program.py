@@ -106,7 +106,7 @@ def test_run_whose_owner_is_killed_is_lost_and_then_shown_from_its_log(project: 
     stored = project.pinata("view", "--plain")
     assert stored.returncode == 0
     assert "fix: started (builder)" in stored.stdout
-    assert f"pinata resume {project.runs[0]}" in stored.stderr
+    assert f"pinata rerun {project.runs[0]}" in stored.stderr
     assert project.pinata("resume", project.runs[0]).returncode == 1
 
 

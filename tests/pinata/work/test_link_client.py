@@ -252,7 +252,8 @@ async def test_a_run_that_is_watched_refuses_what_only_its_owner_does(linked: Li
 async def test_a_run_that_nobody_serves_is_told_in_a_sentence(linked: Linked) -> None:
     sentence = (
         f"no live process owns run {RUN}, so nothing of it is running: "
-        f"`pinata resume {RUN}` finishes or closes it"
+        f"`pinata rerun {RUN}` starts again what was lost, "
+        f"`pinata resume {RUN}` goes on without it"
     )
     left = LinkV1(run=RUN, socket=str(linked.folder.path / "x.sock"), token="0" * 64, pid=1)
     for data in (None, b"damaged", encode_link(left)):
