@@ -16,14 +16,19 @@ from engine.core.errors import ExternalError, PinataError, UsageError
 from engine.records.host import HostRecordV1, decode_started, hello
 from engine.system import locks, sockets
 from engine.system.detached import start_detached
+from engine.system.holder import read_live_holder
 from engine.system.log_file import open_log_file
 from pinata.work.blocking import in_thread
 from pinata.work.frames import FrameError, send_frame
 from pinata.work.host_record import find_host
 from pinata.work.session import Session, prepare_session
 
+# For a host that serves already; one that is being started may meet others that are, under load.
 ATTACH_LIMIT_S: Final = 15.0
+START_LIMIT_S: Final = 60.0
 NUDGE_LIMIT_S: Final = 1.0
+# Nobody tells when a host that has begun serves, or one that leaves is gone.
+_PAUSE_S = 0.05
 _CHUNK_BYTES = 64 << 10
 # Nobody who started a host by mistake shall be taken for an agent, or an agent for nobody.
 _AGENT_MARK = "PINATA_AGENT"
@@ -59,7 +64,8 @@ async def attach(
         PinataError: what lies in the session's folder is damaged, or not this user's.
     """
     known: HostRecordV1 | None = None
-    with trio.move_on_after(ATTACH_LIMIT_S):
+    last_s = trio.current_time() + START_LIMIT_S
+    with trio.move_on_after(ATTACH_LIMIT_S) as patience:
         await prepare_session(session)
         while True:
             known = await find_host(session)
@@ -67,12 +73,24 @@ async def attach(
                 attachment = await _introduce(known, first)
                 if attachment is not None:
                     return attachment
+            patience.deadline = last_s
             await _start(session, environment, known)
+            patience.deadline = min(last_s, trio.current_time() + ATTACH_LIMIT_S)
     if known is None:
-        raise ExternalError(f"the host of this session does not start; see {session.log_file}")
+        raise ExternalError(await _why_none_serves(session))
     raise ExternalError(
         f"the host of this session, process {known.pid}, does not answer; "
         f"see {session.log_file}, or end it"
+    )
+
+
+async def _why_none_serves(session: Session) -> str:
+    holder = await trio.to_thread.run_sync(read_live_holder, session.lock)
+    if holder is None:
+        return f"the host of this session does not start; see {session.log_file}"
+    return (
+        f"this session is held by {holder}, which cannot be reached; see {session.log_file}, "
+        "or end it"
     )
 
 
@@ -132,7 +150,7 @@ async def _start(
     async with locks.hold(
         turn, what="the start of the session's host", holder=f"process {os.getpid()}"
     ):
-        if await find_host(session) != known:
+        if not await _is_start_due(session, known):
             return
         said = await _spawn(session, environment)
     if said is None:
@@ -146,6 +164,18 @@ async def _start(
         ) from error
     if answer.error is not None:
         raise ExternalError(f"the host of this session cannot start: {answer.error}")
+
+
+async def _is_start_due(session: Session, known: HostRecordV1 | None) -> bool:
+    """Return whether nobody is the host, once no host is on its way in or out.
+
+    Whoever started one may have been killed meanwhile.
+    """
+    while await find_host(session) == known:
+        if await trio.to_thread.run_sync(read_live_holder, session.lock) is None:
+            return True
+        await trio.sleep(_PAUSE_S)
+    return False
 
 
 async def _spawn(session: Session, environment: Mapping[str, str]) -> bytes | None:

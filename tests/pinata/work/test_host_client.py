@@ -9,6 +9,8 @@ import trio
 
 from engine.core.errors import ConflictError, CorruptionError, ExternalError, PinataError
 from engine.records.host import HostRecordV1, encode_host
+from engine.system import locks
+from engine.system.holder import read_live_holder
 from engine.system.log_file import LOG_LIMIT_BYTES
 from pinata.work import host_client
 from pinata.work.host_client import attach
@@ -78,6 +80,7 @@ async def test_record_that_cannot_be_read_says_so(session: Session, tmp_path: Pa
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_client, "ATTACH_LIMIT_S", 0.1)
+    monkeypatch.setattr(host_client, "START_LIMIT_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -127,6 +130,48 @@ async def test_host_that_ends_at_once_leads_to_its_log(session: Session, program
     assert str(caught.value) == f"the host of this session ended at once; see {session.log_file}"
     assert session.log_file.read_text() == "Traceback: -m pinata host --session=s1 none 1\n"
     assert session.log_file.with_name("host.log.1").stat().st_size > LOG_LIMIT_BYTES
+
+
+async def test_host_that_is_being_started_has_more_time_than_one_that_serves(
+    session: Session, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_client, "ATTACH_LIMIT_S", 0.2)
+    write(program, """sleep 0.5; echo '{"error": "the disk is full"}'""")
+    error = await refusal(session)
+    assert str(error) == "the host of this session cannot start: the disk is full"
+
+
+async def test_host_whose_starter_was_killed_is_waited_for(
+    session: Session, program: Path, tmp_path: Path
+) -> None:
+    write(program, f"echo x >> {session.folder}/starts; exit 1")
+    caught: list[PinataError] = []
+    async with trio.open_nursery() as nursery:
+
+        async def refuse() -> None:
+            caught.append(await refusal(session))
+
+        async with locks.claim(session.lock, what="it", holder="its host, process 7"):
+            nursery.start_soon(refuse)
+            turn = session.lock.with_name(f"{session.lock.stem}.start.lock")
+            with trio.fail_after(30):
+                while await trio.to_thread.run_sync(read_live_holder, turn) is None:
+                    await trio.lowlevel.checkpoint()
+            # It serves now, and lets nobody in.
+            session.host_file.write_bytes(record(tmp_path / "nowhere", "other"))
+    assert "is the record of another session's host" in str(caught[0])
+    assert not (session.folder / "starts").exists()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_host_that_has_begun_and_never_serves_is_named(
+    session: Session, program: Path
+) -> None:
+    async with locks.claim(session.lock, what="it", holder="its host, process 7"):
+        assert str(await refusal(session)) == (
+            "this session is held by its host, process 7, which cannot be reached; "
+            f"see {session.log_file}, or end it"
+        )
 
 
 @pytest.mark.usefixtures("impatient")
