@@ -7,8 +7,7 @@ left by the run itself.
 """
 
 import os
-import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,9 @@ from worktrees.hygiene import Repository, git
 from worktrees.include import read_included
 from worktrees.lease import REASON_PREFIX
 from worktrees.machine import in_thread
-from worktrees.registration import Registration, find_registration
+from worktrees.newer import newer_than
+from worktrees.private_state import find_private_touch
+from worktrees.registration import Registration, find_registration, remaining_of
 from worktrees.root import ReplacedWorktreeError, find_root
 from worktrees.unseen import git_names, inhabited_submodules
 
@@ -57,8 +58,8 @@ async def find_touch(repo: Repository, left: Left, scratch: Path) -> str | None:
     """Return what in a worktree is not the engine's own, as a sentence; None when nothing is.
 
     Nothing is written, neither there nor into the repository, though Git may renew the times of
-    objects that it meets again. A worktree whose folder is gone holds nothing of anybody's; one
-    whose folder was set aside is looked at there.
+    objects that it meets again. A worktree whose folder was set aside is looked at there; of one
+    whose folder is gone there is what Git keeps of it, and of a condemned one that was looked at.
 
     Args:
         repo: any working tree of the repository.
@@ -75,20 +76,22 @@ async def find_touch(repo: Repository, left: Left, scratch: Path) -> str | None:
         return found
     if left.since_ns is None:
         return _NO_TIME
+    touch = await find_private_touch(repo, found.git_dir, left.tree, left.since_ns)
+    if touch is not None or not await in_thread(os.path.lexists, place):
+        return touch
     objects = scratch / "objects"
     await in_thread(lambda: objects.mkdir(exist_ok=True))
     there = Repository(place, found.git_dir, repo.common_dir, repo.env, repo.mark, objects)
-    if await in_thread(_has_moved, there, left.since_ns):
-        return "its HEAD was moved since work there ended"
     if left.tree is None:
-        return _newer_sentence(await in_thread(_newer, place, [b""], left.since_ns))
+        return _newer_sentence(await in_thread(newer_than, place, [b""], left.since_ns))
     return await _compare(there, left, left.tree, left.since_ns, scratch)
 
 
 def _own_registration(repo: Repository, left: Left, place: Path) -> Registration | str | None:
     """Return Git's record of the worktree, why it is not ours, or None when nothing is there."""
     if not os.path.lexists(place):
-        return None
+        is_condemned = os.path.lexists(remaining_of(left.path))
+        return None if is_condemned else find_registration(repo, left.path)
     if left.path.parent.is_symlink():
         return f"{left.path.parent} is a link"
     try:
@@ -101,13 +104,6 @@ def _own_registration(repo: Repository, left: Left, place: Path) -> Registration
     if found.reason != REASON_PREFIX + left.reason:
         return f"Git has it locked as {found.reason!r}, which is not how it was made"
     return found
-
-
-def _has_moved(worktree: Repository, since_ns: int) -> bool:
-    try:
-        return os.lstat(worktree.git_dir / "HEAD").st_ctime_ns > since_ns
-    except FileNotFoundError:
-        return True
 
 
 async def _compare(
@@ -127,7 +123,7 @@ async def _compare(
     unseen = (*content.ignored, *content.nested, *inhabited)
     hidden = await in_thread(git_names, worktree.root, unseen)
     asked = (*unseen, *hidden, *(differing & copies))
-    return _newer_sentence(await in_thread(_newer, worktree.root, asked, since_ns))
+    return _newer_sentence(await in_thread(newer_than, worktree.root, asked, since_ns))
 
 
 async def _differing(worktree: Repository, before: TreeId, after: TreeId) -> set[bytes]:
@@ -144,23 +140,3 @@ def _newer_sentence(paths: Sequence[bytes]) -> str | None:
 
 def _names(paths: Sequence[bytes]) -> str:
     return name_list([quote_path(path or b".") for path in paths])
-
-
-def _newer(root: Path, paths: Iterable[bytes], since_ns: int) -> list[bytes]:
-    """Return which of `paths`, and of what lies below them, changed after `since_ns`, sorted."""
-    found: set[bytes] = set()
-    waiting = [path.rstrip(b"/") for path in paths]
-    while waiting:
-        path = waiting.pop()
-        place = os.path.join(os.fsencode(root), path)  # noqa: PTH118 - a path of bytes
-        try:
-            known = os.lstat(place)
-            names = os.listdir(place) if stat.S_ISDIR(known.st_mode) else []
-        except FileNotFoundError:
-            continue
-        # A package manager may link the same file into another place, which moves this time.
-        is_shared = stat.S_ISREG(known.st_mode) and known.st_nlink > 1
-        if (known.st_mtime_ns if is_shared else known.st_ctime_ns) > since_ns:
-            found.add(path)
-        waiting += [path + b"/" + name if path else name for name in names]
-    return sorted(found)

@@ -56,10 +56,14 @@ class Place:
     def root(self) -> Path:
         return self.left.path
 
-    def write(self, path: Path, content: str = "mine\n") -> None:
-        """Write a file once the file system, which tells time coarsely, says that it is later."""
+    def wait(self) -> None:
+        """Return once the file system, which tells time coarsely, says that it is later."""
         while now_ns(self.shop.state) <= self.since_ns:
             pass
+
+    def write(self, path: Path, content: str = "mine\n") -> None:
+        """Write a file later than work there ended."""
+        self.wait()
         path.write_text(content)
 
     async def touch(self, **changes: object) -> str | None:
@@ -140,6 +144,18 @@ async def test_file_that_is_linked_into_another_place_counts_as_unchanged(
             break
     assert made.stat().st_ctime_ns > place.since_ns
     assert await place.touch() is None
+
+
+async def test_file_whose_names_are_all_there_is_not_taken_for_one_of_elsewhere(
+    repo: RepoBuilder, tmp_path: Path
+) -> None:
+    place = await Place.create(repo, tmp_path)
+    mine = place.root / "mine.ignored"
+    place.write(mine)
+    os.utime(mine, (1, 1))
+    os.link(mine, place.root / "again.ignored")
+    says = "again.ignored and mine.ignored came or changed since work there ended"
+    assert await place.touch() == says
 
 
 async def test_copy_of_an_included_file_is_ours_until_somebody_edits_it(
