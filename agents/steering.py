@@ -7,6 +7,10 @@ import trio
 
 from engine.core.events import Sender
 
+# Of one agent. Whoever leaves more than it reads would fill the memory of the run's owner.
+MAX_UNREAD = 64
+MAX_UNREAD_BYTES = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Steer:
@@ -19,6 +23,11 @@ class Steer:
     text: str
     follow_up: bool = False
     sender: Sender = Sender.PARENT
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of the text as UTF-8."""
+        return len(self.text.encode("utf-8", "replace"))
 
 
 async def _unrecorded(_: Steer) -> None:
@@ -44,9 +53,18 @@ class Steers:
         """Whether a message that is posted now can still be read."""
         return self._is_open
 
+    def has_room_for(self, text: str) -> bool:
+        """Whether a message may be left besides those that the agent has not read yet."""
+        asked_bytes = Steer(text).size_bytes + sum(steer.size_bytes for steer in self._waiting)
+        return len(self._waiting) < MAX_UNREAD and asked_bytes <= MAX_UNREAD_BYTES
+
     def post(self, text: str, *, follow_up: bool, sender: Sender = Sender.PARENT) -> None:
-        """Leave a message for the agent, which must still be reading; returns at once."""
+        """Leave a message for the agent, which must still be reading; returns at once.
+
+        There must be room for it.
+        """
         assert self._is_open
+        assert self.has_room_for(text)
         self._waiting.append(Steer(text, follow_up, sender))
         self._posted.set()
 

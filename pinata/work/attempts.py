@@ -93,7 +93,8 @@ class Attempts:
 
         Raises:
             UsageError: there is no such task, or the text is blank or too long.
-            ConflictError: the task is not running, or its agent has already ended.
+            ConflictError: the task is not running, or its agent has already ended, or has not read
+                too much yet.
         """
         if not text.strip():
             raise UsageError("the message is blank: say what the agent should do")
@@ -112,6 +113,11 @@ class Attempts:
         if not draft.steers.is_open:
             raise ConflictError(
                 f"task '{task}' is running, but its agent has ended and reads no more messages"
+            )
+        if not draft.steers.has_room_for(text):
+            raise ConflictError(
+                f"the agent of task '{task}' has not read the {len(draft.steers.unread)} messages "
+                "before this one: wait until it has read some of them"
             )
         draft.steers.post(text, follow_up=follow_up, sender=sender)
 

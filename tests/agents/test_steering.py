@@ -1,6 +1,6 @@
 import trio
 
-from agents.steering import Steer, Steers
+from agents.steering import MAX_UNREAD, MAX_UNREAD_BYTES, Steer, Steers
 from engine.core.events import Sender
 
 
@@ -15,6 +15,27 @@ async def test_messages_are_taken_in_order_and_follow_ups_wait() -> None:
     steers.post("three", follow_up=False)
     taken = await steers.take(follow_ups=True)
     assert [steer.text for steer in taken] == ["later", "three"]
+
+
+async def test_messages_that_nobody_reads_are_bounded_by_number_until_some_are_read() -> None:
+    steers = Steers()
+    for number in range(MAX_UNREAD):
+        assert steers.has_room_for("x")
+        steers.post("x", follow_up=number == 0)
+    assert not steers.has_room_for("x")
+    await steers.take(follow_ups=False)
+    assert steers.has_room_for("x")
+    assert len(steers.unread) == 1
+
+
+def test_messages_that_nobody_reads_are_bounded_by_their_length() -> None:
+    steers = Steers()
+    half = "é" * (MAX_UNREAD_BYTES // 4)
+    steers.post(half, follow_up=False)
+    assert not steers.has_room_for(half + "x")
+    assert steers.has_room_for(half)
+    steers.post(half, follow_up=False)
+    assert not steers.has_room_for("\ud800")
 
 
 async def test_a_message_is_recorded_before_it_is_handed_over() -> None:

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from agents.steering import MAX_UNREAD_BYTES
 from engine.core.errors import PinataError
 from engine.core.events import (
     AttemptStarted,
@@ -149,6 +150,25 @@ async def test_what_cannot_be_steered_is_refused_and_leaves_no_event(tmp_path: P
         "task 'fix' is succeeded: only the agent of a running task can be steered",
     ]
     assert listener.delivered == []
+
+
+@pytest.mark.slow
+async def test_more_than_an_agent_reads_is_refused_and_what_was_taken_is_read(
+    tmp_path: Path,
+) -> None:
+    long = "x" * MAX_STEER_BYTES
+    room = MAX_UNREAD_BYTES // MAX_STEER_BYTES
+    project, listener = listening(
+        tmp_path,
+        {AttemptStarted(FIRST): (*[lambda steer: steer(FIX, long)] * (room + 2),)},
+    )
+    assert statuses(await run(project)) == {"fix": "succeeded", "judge": "succeeded"}
+    refused = (
+        f"the agent of task 'fix' has not read the {room} messages before this one: wait until it "
+        "has read some of them"
+    )
+    assert [str(refusal) for refusal in listener.refusals] == [refused, refused]
+    assert len(listener.delivered) == room
 
 
 @pytest.mark.slow
