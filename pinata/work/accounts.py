@@ -6,6 +6,7 @@ and one process at a time may look: the one that holds the session's lock.
 
 import logging
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from engine.core.errors import CorruptionError, PinataError
@@ -39,7 +40,10 @@ class Accounts:
             leave_out: runs that are not looked at.
         """
         for run in self._runs():
-            if run not in leave_out and (owed := self._look(run)) is not None:
+            if run in leave_out:
+                with suppress(FileNotFoundError, CorruptionError):
+                    self._account(run)  # so that it is known whatever becomes of its entry
+            elif (owed := self._look(run)) is not None:
                 yield owed
 
     def confirm(self, run: RunId, number: int) -> None:
@@ -69,9 +73,24 @@ class Accounts:
         try:
             names = [path.name for path in self._session.runs.iterdir()]
         except FileNotFoundError:
-            return []
-        runs = [RunId(name.removesuffix(_ENTRY)) for name in names if name.endswith(_ENTRY)]
-        return [run for run in runs if is_run_id(run)]
+            names = []
+        named = (RunId(name.removesuffix(_ENTRY)) for name in names if name.endswith(_ENTRY))
+        runs = [run for run in named if is_run_id(run)]
+        lost = self._known.keys() - set(runs)
+        return runs + [run for run in sorted(lost) if self._is_remembered_again(run)]
+
+    def _is_remembered_again(self, run: RunId) -> bool:
+        """Write the entry of a run again that somebody removed, unless the run went with it."""
+        account = self._known[run]
+        if not account.folder.run_file.exists():
+            del self._known[run]
+            return False
+        try:
+            account.enter(self._session.run_file(run))
+        except OSError as error:
+            # What the session is owed is told all the same, as long as this process lives.
+            _log.warning("the session's entry of run %s is gone: %s", run, error)
+        return True
 
     def _look(self, run: RunId) -> Owed | None:
         try:

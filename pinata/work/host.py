@@ -13,11 +13,12 @@ from agents.traffic import Traffic
 from engine.core.errors import HeldElsewhereError
 from engine.system import locks, sockets
 from engine.system.holder import read_holder
+from engine.system.nursery import open_flat_nursery
+from pinata.work.host_address import Address
 from pinata.work.host_calls import Perform
 from pinata.work.host_delivery import Owed
 from pinata.work.host_home import ComeHome
 from pinata.work.host_models import HostModels
-from pinata.work.host_record import published
 from pinata.work.host_seat import Send, show_nothing
 from pinata.work.host_server import HostServer, Terms, open_server
 from pinata.work.observer import NoOnlooker, Onlooker
@@ -28,7 +29,6 @@ from pinata.work.session import Session, prepare_session
 LEAVING: Final = "the host of the session has left"
 # Whoever starts a host does so alone, so only one that is leaving can be in its way.
 LOCK_WAIT_S: Final = 10.0
-SOCKET_NAME: Final = "host.sock"
 _TOKEN_BYTES = 32
 
 
@@ -102,35 +102,37 @@ async def open_host(
     await prepare_session(session)
     bell = _Bell()
     temporary = await trio.to_thread.run_sync(sockets.temporary_folder, setting.environment)
+    address = Address(session, secrets.token_urlsafe(_TOKEN_BYTES), temporary)
+    front = _Front()
     async with (
         _claimed(session),
         open_runtime(
             setting.traffic, leaving=LEAVING, announce=bell.ring, onlooker=setting.display
         ) as runtime,
-        sockets.open_listener(session.folder, SOCKET_NAME, temporary) as listener,
+        open_flat_nursery() as nursery,
     ):
+        # Before any run is taken over: a host that nobody can reach is none.
+        await nursery.start(address.keep, front.converse, nursery)
         does = work(runtime)
         terms = Terms(
             session=session.key,
-            token=secrets.token_urlsafe(_TOKEN_BYTES),
+            token=address.token,
             version=setting.version,
             tools=setting.tools,
             perform=does.perform,
             owed=does.owed,
             show=setting.display.show,
             models=does.models,
+            asked=address.check,
         )
-        async with (
-            open_server(terms, runtime, does.come_home) as server,
-            trio.open_nursery() as nursery,
-        ):
+        async with open_server(terms, runtime, does.come_home) as server:
             bell.rings = server.look
-            nursery.start_soon(trio.serve_listeners, server.converse, [listener.listener])
-            async with published(session, listener.path, terms.token):
-                yield server
+            front.let_in(server)
+            yield server
             # Connected clients hear goodbye; nobody else gets in.
+            await address.withdraw()
             await server.say_goodbye()
-            nursery.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -146,6 +148,25 @@ async def _claimed(session: Session) -> AsyncIterator[None]:
             holder = await trio.to_thread.run_sync(read_holder, session.lock)
             raise HeldElsewhereError("this session", holder)
         yield
+
+
+class _Front:
+    """Takes connections, and has those wait that come before there is a server."""
+
+    def __init__(self) -> None:
+        self._server: HostServer | None = None
+        self._is_open = trio.Event()
+
+    def let_in(self, server: HostServer) -> None:
+        """Pass on those who wait, and all who come."""
+        self._server = server
+        self._is_open.set()
+
+    async def converse(self, stream: trio.SocketStream) -> None:
+        """Serve one connection to its end."""
+        await self._is_open.wait()
+        assert self._server is not None
+        await self._server.converse(stream)
 
 
 class _Bell:

@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -13,12 +14,14 @@ from engine.system import files
 from pinata.work.blocking import in_thread
 from pinata.work.session import Session
 
-_LIMIT_BYTES = 64 << 10
+LIMIT_BYTES: Final = 64 << 10
 
 
 @asynccontextmanager
-async def published(session: Session, socket: Path, token: str) -> AsyncIterator[None]:
-    """Let clients find this process inside the block; it holds the session's lock.
+async def published(session: Session, socket: Path, token: str) -> AsyncIterator[bytes]:
+    """Let clients find this process inside the block by what is yielded.
+
+    It holds the session's lock.
 
     Raises:
         ExternalError: the disk is full or broken.
@@ -30,7 +33,7 @@ async def published(session: Session, socket: Path, token: str) -> AsyncIterator
         "cannot write how to reach the host",
     )
     try:
-        yield
+        yield data
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(_withdraw, path, data)
@@ -39,7 +42,7 @@ async def published(session: Session, socket: Path, token: str) -> AsyncIterator
 def _withdraw(path: Path, data: bytes) -> None:
     """Remove a record, unless it is another host's by now: a lock can be taken from its holder."""
     with suppress(OSError, CorruptionError):
-        if files.read_regular(path, _LIMIT_BYTES) == data:
+        if files.read_regular(path, LIMIT_BYTES) == data:
             path.unlink()
 
 
@@ -59,7 +62,7 @@ async def find_host(session: Session) -> HostRecordV1 | None:
 def _read(session: Session) -> HostRecordV1 | None:
     path = session.host_file
     try:
-        owner, data = path.lstat().st_uid, files.read_regular(path, _LIMIT_BYTES)
+        owner, data = path.lstat().st_uid, files.read_regular(path, LIMIT_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if owner != os.geteuid():

@@ -104,6 +104,7 @@ class Terms:
         owed: what the session has still to be told.
         show: keeps what a client shows of the work up to date; never returns.
         models: those that clients lend.
+        asked: called whenever somebody asks for something, or a run has ended.
     """
 
     session: str
@@ -114,6 +115,7 @@ class Terms:
     owed: Owed
     show: Show = show_nothing
     models: HostModels = field(default_factory=HostModels)
+    asked: Callable[[], None] = lambda: None
 
 
 class HostServer:
@@ -153,6 +155,7 @@ class HostServer:
 
     def look(self) -> None:
         """Look for what is to be told: a run of the session has ended, or broke off."""
+        self._terms.asked()
         self._dispatch.look()
         self._tell_notices()
 
@@ -177,6 +180,7 @@ class HostServer:
         hello = await self._door.greet(reader, stream)
         if hello is None:
             return
+        self._terms.asked()
         if hello.role == "nudge":
             self._dispatch.look()
             return
@@ -259,6 +263,7 @@ class HostServer:
         """
         match decode_client_frame(received):
             case CallFrame() | HoldFrame() | CommandFrame() as frame:
+                self._terms.asked()
                 self._home.look_again()
                 try:
                     self._calls.begin(self._nursery, seat, frame)

@@ -17,6 +17,7 @@ from engine.logreader import LogReader
 from engine.records.session import (
     RECORD_LIMIT_BYTES,
     DeliveredV1,
+    SessionRunV1,
     decode_delivered,
     encode_record,
 )
@@ -133,6 +134,18 @@ class Account:
 
     def _facts(self) -> "_Facts":
         return _Facts(*map(file_facts, self._files))
+
+    def enter(self, entry: Path) -> None:
+        """Write down again, durably, what leads to the run.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        record = SessionRunV1(
+            run=self._run, common_dir=str(self._places.common), root=str(self._root)
+        )
+        files.make_private_dir(entry.parent)
+        files.replace_file(entry, encode_record(record), fault="session.run")
 
     def forget_if_void(self, entry: Path) -> bool:
         """Remove what leads to the run if it is gone for good, or never came to be.

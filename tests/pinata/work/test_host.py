@@ -2,8 +2,11 @@
 
 import json
 import os
+import shutil
+import socket
 import stat
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +22,7 @@ from engine.core.ids import RunId
 from engine.core.limiter import Limiter
 from engine.records.host import HostRecordV1, decode_host, encode_host, hello
 from engine.system import locks
+from engine.system.sockets import somebody_listens
 from pinata.work import host, host_client
 from pinata.work.host import Setting, Work, open_host
 from pinata.work.host_client import attach, nudge
@@ -89,6 +93,101 @@ async def test_host_that_ends_leaves_the_address_of_another_alone(tmp_path: Path
     async with host_of(session):
         session.host_file.write_bytes(encode_host(other))
     assert session.host_file.read_bytes() == encode_host(other)
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose path leaves room for a session's socket."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def socket_of(session: Session) -> Path:
+    return Path(record_of(session)["socket"])
+
+
+@pytest.mark.parametrize("what", ["host.json", "host.sock", "folder"])
+@pytest.mark.parametrize("deep", ["", "deep" * 20])
+async def test_host_whose_address_was_removed_can_be_found_again(
+    short: Path, what: str, deep: str
+) -> None:
+    session, stage = session_in(short / deep), Stage()
+    async with host_of(session, stage), attached(session) as client:
+        record = session.host_file.read_bytes()
+        if what == "folder":
+            shutil.rmtree(session.folder)
+        elif what == "host.json":
+            session.host_file.unlink()
+        else:
+            socket_of(session).unlink()
+        await client.send(type="call", id=1, tool="look", arguments={})
+        with trio.fail_after(30):
+            while not (session.host_file.exists() and socket_of(session).exists()):
+                await trio.lowlevel.checkpoint()
+        async with attached(session) as second:
+            assert (await client.expect("displaced"))["reason"]
+            await second.silence()
+        assert decode_host(record, "host.json").token == record_of(session)["token"]
+    assert not session.host_file.exists()
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+async def test_host_in_whose_place_is_another_leaves_it_there(
+    *, short: Path, is_told: bool
+) -> None:
+    session = session_in(short)
+    place = short / "other" if is_told else session.folder / "host.sock"
+    other = encode_host(HostRecordV1(session=KEY, socket=str(place), token="o" * 43, pid=1))
+    async with host_of(session), attached(session) as client:
+        socket_of(session).unlink()
+        with socket.socket(socket.AF_UNIX) as living:
+            living.bind(str(place))
+            living.listen()
+            session.host_file.write_bytes(other)
+            await client.send(type="hold", id=1)
+            await client.expect("result")
+            # What listens there is asked whether it does: once means that the host has looked.
+            living.settimeout(30)
+            (await trio.to_thread.run_sync(living.accept))[0].close()
+            await wait_all_tasks_blocked(0.05)
+            assert session.host_file.read_bytes() == other
+            assert somebody_listens(place)
+        # It has gone, and left its address.
+        await client.send(type="hold", id=2)
+        await client.expect("result")
+        with trio.fail_after(30):
+            while session.host_file.read_bytes() == other:
+                await trio.lowlevel.checkpoint()
+
+
+async def test_address_that_is_damaged_is_left_for_somebody_to_look_at(
+    short: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = session_in(short)
+    async with host_of(session), attached(session) as client:
+        session.host_file.write_text("damaged")
+        with trio.fail_after(30):
+            while "clients may not find this host" not in caplog.text:
+                await client.send(type="hold", id=1)
+                await client.expect("result")
+    assert session.host_file.read_text() == "damaged"
+
+
+async def test_host_that_cannot_be_found_again_goes_on_and_tries_later(
+    short: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = session_in(short)
+    async with host_of(session), attached(session) as client:
+        shutil.rmtree(session.folder)
+        session.folder.write_text("in its place")
+        with trio.fail_after(30):
+            while "clients cannot find this host" not in caplog.text:
+                await client.send(type="hold", id=1)
+                await client.expect("result")
+            session.folder.unlink()
+            while not session.host_file.exists():
+                await client.send(type="hold", id=2)
+                await client.expect("result")
 
 
 async def test_socket_of_a_deep_folder_is_found_as_well(tmp_path: Path) -> None:

@@ -374,6 +374,39 @@ def test_run_that_somebody_removed_is_forgotten_and_one_whose_repository_is_away
     accounts.confirm(paper.run, 1)
 
 
+def test_what_the_session_is_owed_outlives_its_folder(
+    tmp_path: Path, paper: PaperRun, session: Session
+) -> None:
+    busy, gone = paper_run(tmp_path, session, 2), paper_run(tmp_path, session, 3)
+    for run in (busy, gone):
+        run.enter()
+        run.create()
+    paper.settle()
+    accounts = Accounts(session)
+    assert len(list(accounts.look({busy.run}))) == 2
+    shutil.rmtree(session.folder)
+    shutil.rmtree(gone.folder.path)
+    busy.settle()
+    told = {(paper.run, 1): Status.SUCCEEDED, (busy.run, 1): Status.SUCCEEDED}
+    assert owing(accounts) == told
+    assert owing(Accounts(session)) == told
+    assert not session.run_file(gone.run).exists()
+
+
+def test_entry_that_cannot_be_written_again_keeps_nothing_from_the_session(
+    paper: PaperRun, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    paper.settle()
+    accounts = Accounts(session)
+    assert owing(accounts)
+    session.run_file(paper.run).unlink()
+    with failing("session.run.started"):
+        assert owing(accounts) == {(paper.run, 1): Status.SUCCEEDED}
+    assert f"the session's entry of run {paper.run} is gone" in caplog.text
+    assert owing(accounts) == {(paper.run, 1): Status.SUCCEEDED}
+    assert session.run_file(paper.run).exists()
+
+
 def test_run_of_another_session_is_nobodys_business_here(tmp_path: Path, session: Session) -> None:
     paper = paper_run(tmp_path, session)
     paper.enter()
