@@ -9,7 +9,7 @@ import trio
 from engine.core.errors import PinataError
 from engine.core.ids import RunId
 
-# A client may call many times a second, and what broke a run off may last.
+# Between two tries: a client may call many times a second, and what broke a run off may last.
 LEAST_PAUSE_S: Final = 10.0
 _FAULT: Final = "runs of this session could not be looked after by a fault of pinata"
 _log = logging.getLogger(f"pinata.{__name__}")
@@ -44,6 +44,7 @@ class Home:
         self._is_due.set()
         self._is_home = trio.Event()
         self._not_before_s = 0.0
+        self._tried: frozenset[RunId] = frozenset()
 
     @property
     def is_home(self) -> bool:
@@ -68,8 +69,9 @@ class Home:
 
     def look_again(self) -> None:
         """Look soon if there is a run that may need it; called when somebody asks for something."""
-        is_time = trio.current_time() >= self._not_before_s
-        if self.is_home and is_time and (self._found or self._broken_off()):
+        broken = self._broken_off().keys()
+        is_time = trio.current_time() >= self._not_before_s or bool(broken - self._tried)
+        if self.is_home and is_time and (self._found or broken):
             self._is_home = trio.Event()
             self._is_due.set()
 
@@ -78,6 +80,7 @@ class Home:
         while True:
             await self._is_due.wait()
             self._is_due = trio.Event()
+            self._tried = frozenset(self._broken_off())
             try:
                 self._found = await self._come_home()
             except PinataError as error:

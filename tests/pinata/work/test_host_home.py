@@ -50,13 +50,13 @@ async def test_run_that_breaks_off_is_told_at_once_and_taken_up_at_the_next_call
     home = Homecomings([(), (GOES_ON,)])
     async with played_host(come_home=home) as host:
         client = await host.attach()
-        await pause()
         host.runs.broken_off[RUN] = "the disk is full"
         host.server.look()
         assert await client.expect("notice") == {"type": "notice", "text": BROKE}
         host.server.look()
         await client.silence()
         assert home.times == 1
+        # However soon after the look before.
         await client.send(type="hold", id=1)
         assert await client.expect("notice") == {"type": "notice", "text": GOES_ON}
         await client.expect("result")
