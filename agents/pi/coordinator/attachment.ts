@@ -57,7 +57,9 @@ export class Attachment {
     try {
       const frame = await inTime(welcome);
       if (frame.v !== PROTOCOL) throw new Error(`it speaks version ${frame.v}, and not ${PROTOCOL}`);
-      for (const notice of frame.notices as string[]) say(this.#ctx, `pinata: ${notice}`, "info");
+      for (const notice of frame.notices as string[]) {
+        if (this.#isCurrent) say(this.#ctx, `pinata: ${notice}`, "info");
+      }
       return frame;
     } catch (error) {
       this.#leave(bridge);
@@ -167,6 +169,7 @@ export class Attachment {
 
   async end(reason: string): Promise<void> {
     this.#isCurrent = false;
+    this.#greeted?.refuse(new Error("the session has ended"));
     this.#streams?.end();
     this.deliveries.stop();
     await this.#bridge?.close(reason);

@@ -24,8 +24,11 @@ export default function coordinate(pi: ExtensionAPI): void {
     current = attached;
     try {
       const welcome = await attached.attach();
+      // Pi's objects throw once another session has taken the place of this one.
+      if (current !== attached) return;
       for (const tool of welcome.tools as DescribedTool[]) offer(pi, tool, () => current);
     } catch (error) {
+      if (current !== attached) return;
       say(ctx, `pinata's tools are missing: ${messageOf(error)}`, "error");
     }
   });
@@ -58,8 +61,12 @@ export default function coordinate(pi: ExtensionAPI): void {
 
   pi.registerCommand(COMMAND, {
     description: `runs of this repository: ${ACTIONS.join(", ")}`,
+    // What is typed to its end is offered no more: Enter would take the offer and send nothing.
     getArgumentCompletions: (prefix) =>
-      ACTIONS.filter((action) => action.startsWith(prefix)).map((value) => ({ value, label: value })),
+      ACTIONS.filter((action) => action.startsWith(prefix) && action !== prefix).map((value) => ({
+        value,
+        label: value,
+      })),
     handler: async (text, ctx) => {
       try {
         if (current === undefined) throw new Error("not attached; try /reload");
