@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support.children import end_children
+from tests.support.children import adopt_no_more, end_children
 from tests.support.guard import guard_loop_thread, guard_pygit2
 
 # A randomised test that is slow on a busy machine is not wrong, so none has a deadline of its own.
@@ -62,9 +62,13 @@ def guarded_loop_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_child_left() -> Iterator[None]:
-    """Fail the test that leaves a child process running or uncollected."""
+    """Fail the test that leaves a child process running or uncollected.
+
+    What a test has this process adopt is over with it: orphans that others start stay nobody's.
+    """
     yield
     left = end_children()
+    adopt_no_more()
     assert not left, f"the test left child processes behind: {left}"
 
 

@@ -2,9 +2,11 @@
 
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from engine.system import family
 from engine.system.family import has_children
 from engine.system.identity import ProcessStat, all_pids, read_stat
 
@@ -21,6 +23,24 @@ def end_children() -> list[str]:
                 os.kill(stat.pid, signal.SIGKILL)
                 os.waitpid(stat.pid, 0)
     return left
+
+
+def adopt_no_more() -> None:
+    """Let orphans go to the first process again, whoever has this one adopt them."""
+    if family.adopts():
+        family._set_subreaper(enabled=False)
+
+
+@contextmanager
+def adopting_nobody() -> Iterator[None]:
+    """Let orphans of what is started inside the block go to the first process."""
+    adopts = family.adopts()
+    adopt_no_more()
+    try:
+        yield
+    finally:
+        if adopts:
+            family.become_subreaper()
 
 
 def _description(stat: ProcessStat) -> str:

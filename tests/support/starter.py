@@ -31,6 +31,7 @@ import coverage
 
 from pinata import __main__ as command, app
 from pinata.faces import cli
+from tests.support.children import adopting_nobody
 
 _ROOT = Path(__file__).resolve().parents[2]
 # Loaded before the first command starts. The face for MCP clients is started in another way.
@@ -142,14 +143,15 @@ def _starter() -> _Starter:
         listener.listen()
         kept = {name: os.environ[name] for name in ("PATH", _MEASURED) if name in os.environ}
         descriptors = (listener.fileno(), held.fileno())
-        subprocess.run(
-            [sys.executable, "-m", __name__, *map(str, descriptors)],
-            cwd=_ROOT,
-            env=kept | {"LC_ALL": "C.UTF-8", "PYTHONPATH": str(_ROOT)},
-            pass_fds=descriptors,
-            stdin=subprocess.DEVNULL,
-            check=True,
-        )
+        with adopting_nobody():
+            subprocess.run(
+                [sys.executable, "-m", __name__, *map(str, descriptors)],
+                cwd=_ROOT,
+                env=kept | {"LC_ALL": "C.UTF-8", "PYTHONPATH": str(_ROOT)},
+                pass_fds=descriptors,
+                stdin=subprocess.DEVNULL,
+                check=True,
+            )
         return _Starter(listener.getsockname(), hold)
 
 
