@@ -71,7 +71,7 @@ class PiStudio:
     def env(self) -> dict[str, str]:
         """What the agent's own programs see."""
         base = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "TMPDIR": tempfile.gettempdir()}
-        return child_environment(with_pi(base, self.folder / "agent"))
+        return child_environment(with_pi(base, self.folder / "agent", has_fd=True))
 
     def transcript(self) -> tuple[SaidMessage, ...]:
         """Return what was saved, without the system prompt."""

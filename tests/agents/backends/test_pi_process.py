@@ -18,7 +18,7 @@ from engine.system import family
 from tests.support.model_server import Answer, ModelRequest, from_script
 from tests.support.pi_agents import KEY, PiStudio
 from tests.support.programs import is_running
-from tests.support.projects import reports, says, shell, submits
+from tests.support.projects import approves, reports, says, shell, submits
 
 pytestmark = pytest.mark.slow
 LONG_S = 60
@@ -43,6 +43,28 @@ async def test_a_reader_searches_with_pis_own_tools_and_costs_what_pi_says(tmp_p
     assert found[0] == "a.txt:1: hello"
     assert "which no agent reads" in found[1]
     assert outcome.spent.usage.cost_usd == pytest.approx(0.0012)
+
+
+@pytest.mark.parametrize("kind", [Kind.READER, Kind.REVIEWER])
+async def test_who_only_reads_has_pis_own_search_for_files(tmp_path: Path, kind: Kind) -> None:
+    studio = PiStudio(tmp_path, kind)
+    (studio.root / "deep/er").mkdir(parents=True)
+    for name in ("a.txt", "deep/er/b.txt", "deep/c.md"):
+        (studio.root / name).write_text("hello\n")
+    turns = [
+        says("find", pattern="*.txt"),
+        says("find", pattern="deep/**/*.txt"),
+        says("find", pattern="*.json", path=".."),
+        says("grep", pattern="hello", glob="*.md"),
+        reports() if kind is Kind.READER else approves(),
+    ]
+    async with studio.agent(playing(*turns)) as (agent, _):
+        assert isinstance(await agent.run("Begin."), Submitted)
+    named, below, keys = studio.texts("tool find")
+    assert named.splitlines() == ["a.txt", "deep/er/b.txt"]
+    assert below == "deep/er/b.txt"
+    assert "which no agent reads" in keys
+    assert studio.texts("tool grep") == ["deep/c.md:1: hello"]
 
 
 async def test_a_provider_that_refuses_for_good_fails_with_its_words(tmp_path: Path) -> None:
