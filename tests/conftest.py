@@ -5,6 +5,7 @@ blocks runs on the loop's thread.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,16 @@ from tests.support.guard import guard_loop_thread, guard_pygit2
 settings.register_profile("few", deadline=None, max_examples=50)
 settings.register_profile("soak", deadline=None, max_examples=5_000)
 settings.load_profile("few")
+
+# Whoever starts the tests in the background, or without a terminal, has them ignore these, and so
+# would all that they start.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 # Variables that reach into Git or pinata from whoever runs the tests, which may be an agent: the
 # tests run as checks of a run too.
