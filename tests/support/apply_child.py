@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,6 +101,8 @@ def _serve() -> None:
             try:
                 _do_job(line)
                 code = 0
+            except BaseException:  # noqa: BLE001 - shown, since the child does not end as programs do
+                traceback.print_exc()
             finally:
                 # Not sys.exit: the buffers and the input are the parent's.
                 os._exit(code)
