@@ -111,11 +111,13 @@ async def remove_worktree(repo: Repository, path: Path, seed_index: Path, lock: 
     """Remove a worktree that `create_worktree` made; nothing to do when it is gone already.
 
     The folder is renamed first, so that nobody finds half of it; a removal that was interrupted
-    may be repeated.
+    may be repeated. A creation that was killed at its very beginning may have left no folder for
+    the index, which is made here then.
 
     Raises:
         ForeignWorktreeError: the worktree at `path` was not made by the engine.
     """
+    await in_thread(make_private_dir, seed_index.parent)
     async with hold(lock, what="worktree removal", holder=f"pinata {os.getpid()}"):
         await _shielded(lambda: _take_away(repo, path, seed_index))
     passed("lease.forgotten")

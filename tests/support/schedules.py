@@ -207,6 +207,7 @@ class Schedule:
 
     async def _finished(self, run: str) -> Frame:
         refusals: list[Frame] = []
+        reasons: list[str] = []
         while len(refusals) < _PATIENCE:
             answer = await self.call("pinata_status", run=run)
             assert answer is not None
@@ -221,8 +222,9 @@ class Schedule:
                 assert again is not None
                 if again["type"] == "error":
                     refusals.append(again)
+                    reasons = [f"{task['id']}: {task.get('reason')}" for task in summary["tasks"]]
                     await self.listen(0.1)
-        raise AssertionError(f"run {run} does not come to its end: {refusals[-1]}")
+        raise AssertionError(f"run {run} does not come to its end: {refusals[-1]}, {reasons}")
 
     def _stays(self, run: str) -> bool:
         return run == self.runs[1] and self.is_cancelled

@@ -321,6 +321,16 @@ async def test_an_unfinished_worktree_can_be_removed(repo: RepoBuilder, state: P
     assert nothing_left(repo, shop)
 
 
+async def test_a_worktree_whose_creation_never_began_can_be_removed(
+    repo: RepoBuilder, state: Path
+) -> None:
+    shop = await open_workshop(repo, state)
+    assert not shop.seed("fix").parent.exists()
+    await remove(shop, "fix")
+    assert not registered(repo)
+    assert list(shop.seed("fix").parent.iterdir()) == []
+
+
 @pytest.mark.parametrize("step", ["announced", "added", "created"])
 async def test_a_failed_write_leaves_nothing(step: str, repo: RepoBuilder, state: Path) -> None:
     shop = await open_workshop(repo, state)
