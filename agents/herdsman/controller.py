@@ -1,0 +1,76 @@
+"""One session that owns agents, with all that its calls to the herd work with."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from agents.herd_definition import HerdDefinition
+from agents.herdsman.identity import GenerationId, Label, SessionId
+from agents.herdsman.owner import OwnerSession
+from agents.herdsman.premises import Premises
+from agents.herdsman.runtime import Attendant, Runtime, SavedSession
+from agents.roster import Roster
+from engine.core.spec import ModelChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls.
+
+    Attributes:
+        session: of the caller; it becomes the owner of what it starts.
+        workspace: the top of the working tree that it stands in, else the real path of `cwd`.
+        cwd: where it stands, absolute and real.
+        is_lead: it is a person's session, and no agent's.
+        allowed: the definitions that it may use; None allows all.
+        model: what it works with itself; None where that is not known.
+    """
+
+    session: SessionId
+    workspace: str
+    cwd: str
+    is_lead: bool
+    allowed: frozenset[str] | None = None
+    model: ModelChoice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """A generation that is about to be started.
+
+    Attributes:
+        definition: as it holds for this agent.
+        is_delegating: it may delegate itself, to the definitions that `definition` lists.
+        session: that it continues; None where it begins a new one.
+    """
+
+    generation: GenerationId
+    owner: SessionId
+    workspace: str
+    label: Label
+    cwd: str
+    definition: HerdDefinition
+    is_delegating: bool
+    session: SavedSession | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A session that owns agents, as its calls are made.
+
+    Attributes:
+        owner: tells the session things.
+        roster: reads the definitions that hold now; each call may find other ones. Raises
+            `PinataError` where they cannot be read.
+        attendant: makes the agent's half for a generation.
+        turn: held by each call: they are carried out one after the other.
+    """
+
+    premises: Premises
+    runtime: Runtime
+    owner: OwnerSession
+    caller: Caller
+    roster: Callable[[], Awaitable[Roster]]
+    attendant: Callable[[Birth], Attendant]
+    turn: trio.Lock = field(default_factory=trio.Lock)

@@ -1,0 +1,56 @@
+"""Where the herd keeps what lasts, and what all of its parts in one process share."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agents.herdsman.signals import Signals
+from engine.system.clock import Clock
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Premises:
+    """The herd's data of one user, as the parts of one process reach it.
+
+    Attributes:
+        root: the folder of it all; it need not be there. Never in a temporary directory.
+        holder: who this process is, for the message that others get while it holds a lock.
+        signals: tells those of this process of changes.
+        new_id: gives UUIDs in lower case.
+    """
+
+    root: Path
+    clock: Clock
+    holder: str
+    signals: Signals = field(default_factory=Signals)
+    new_id: Callable[[], str] = _new_id
+
+    @property
+    def config_file(self) -> Path:
+        """What the user has set, for all projects."""
+        return self.root / "config.json"
+
+    @property
+    def results(self) -> Path:
+        """Holds the text of each completed assignment, a file each, named by its request."""
+        return self.root / "results"
+
+    @property
+    def reservations(self) -> Path:
+        """Holds a folder for each label, and in it an empty file for each number it has used."""
+        return self.root / "result-ref-reservations"
+
+    @property
+    def mailboxes(self) -> Path:
+        """Holds a folder for each mailbox."""
+        return self.root / "runtime" / "mailboxes-v4"
+
+    @property
+    def locks(self) -> Path:
+        """Holds the lock files, which are never removed."""
+        return self.root / "runtime" / "locks"
