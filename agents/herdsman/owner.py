@@ -29,7 +29,10 @@ class OwnerSession(Protocol):
         ...
 
     async def wait_changed(self) -> None:
-        """Return when it has become idle, or somebody speaks for it again, since the last call."""
+        """Return at the next change: it became idle or busy, or somebody came to speak for it.
+
+        Whoever looked before waits for nothing else in between, or may miss one.
+        """
         ...
 
     async def entries(self) -> Sequence[Entry]:
