@@ -13,6 +13,7 @@ from engine.core.errors import CorruptionError, UsageError
 from engine.core.quote import quote_value
 from engine.records.fields import NO_NUL
 from engine.records.host_models import ListingFrame, PiecesFrame, UsesFrame
+from engine.records.host_owner import EnteredFrame, HistoryFrame, IdleFrame
 from engine.records.json_text import decode_json
 from engine.records.request import Request, decode, explain
 
@@ -85,6 +86,7 @@ class HelloFrame(Request):
         mode: in which mode the session's program works, for the record.
         trust: what the session says about trusting the project; see `Context.project_trust`.
         lends_models: whether the client understands what `engine.records.host_models` asks.
+        owns_agents: whether it understands what `engine.records.host_owner` asks.
     """
 
     type: Literal["hello"]
@@ -100,6 +102,7 @@ class HelloFrame(Request):
     mode: Annotated[str | None, Field(max_length=_MOST_ID_CHARS)] = None
     trust: bool | None = None
     lends_models: bool = False
+    owns_agents: bool = False
 
 
 class CallFrame(Request):
@@ -152,8 +155,16 @@ class GoodbyeFrame(Request):
 
 
 ModelFrame = ListingFrame | PiecesFrame | UsesFrame
+OwnerFrame = IdleFrame | HistoryFrame | EnteredFrame
 ClientFrame = (
-    CallFrame | CancelFrame | HoldFrame | CommandFrame | AckFrame | ModelFrame | GoodbyeFrame
+    CallFrame
+    | CancelFrame
+    | HoldFrame
+    | CommandFrame
+    | AckFrame
+    | ModelFrame
+    | OwnerFrame
+    | GoodbyeFrame
 )
 _STARTED: TypeAdapter[StartedLine] = TypeAdapter(StartedLine)
 _HELLO: TypeAdapter[HelloFrame] = TypeAdapter(HelloFrame)
@@ -166,6 +177,9 @@ _CLIENT: Mapping[str, TypeAdapter[Any]] = {
     "model": TypeAdapter(ListingFrame),
     "pieces": TypeAdapter(PiecesFrame),
     "uses": TypeAdapter(UsesFrame),
+    "idle": TypeAdapter(IdleFrame),
+    "history": TypeAdapter(HistoryFrame),
+    "entered": TypeAdapter(EnteredFrame),
     "goodbye": TypeAdapter(GoodbyeFrame),
 }
 
@@ -235,10 +249,20 @@ def hello(token: str, role: Literal["session", "nudge"], session: str) -> dict[s
     return {"type": "hello", "v": VERSION, "token": token, "role": role, "session": session}
 
 
-def welcome(pinata: str, tools: list[Any], notices: list[str]) -> dict[str, Any]:
-    """Return the host's answer to a hello."""
+def welcome(
+    pinata: str, tools: list[Any], notices: list[str], instructions: str | None
+) -> dict[str, Any]:
+    """Return the host's answer to a hello.
+
+    Args:
+        pinata: the host's version.
+        tools: described.
+        notices: what the session should know.
+        instructions: what its model should know of agents from the start; None for nothing.
+    """
+    told = {} if instructions is None else {"instructions": instructions}
     what = {"v": VERSION, "pinata": pinata, "tools": tools, "notices": notices}
-    return {"type": "welcome", **what}
+    return {"type": "welcome", **what, **told}
 
 
 def notice(text: str) -> dict[str, Any]:
@@ -251,10 +275,20 @@ def progress(id_: int | str, number: int, message: str) -> dict[str, Any]:
     return {"type": "progress", "id": id_, "number": number, "message": message}
 
 
-def result(id_: int | str, answer: Mapping[str, Any], delivery: str | None) -> dict[str, Any]:
-    """Return the answer of a call; with `delivery`, the client shall ack it."""
-    told = {} if delivery is None else {"delivery": delivery}
-    return {"type": "result", "id": id_, "answer": answer, **told}
+def result(
+    id_: int | str, answer: Mapping[str, Any], delivery: str | None, text: str | None = None
+) -> dict[str, Any]:
+    """Return the answer of a call; with `delivery`, the client shall ack it.
+
+    Args:
+        id_: the call's.
+        answer: for programs.
+        delivery: what the answer stands for.
+        text: what a model reads of it; None where it reads the answer itself.
+    """
+    told = {"delivery": delivery, "text": text}
+    named = {name: value for name, value in told.items() if value is not None}
+    return {"type": "result", "id": id_, "answer": answer, **named}
 
 
 def call_error(id_: int | str, message: str) -> dict[str, Any]:

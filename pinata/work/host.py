@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -15,8 +15,9 @@ from engine.system import locks, sockets
 from engine.system.holder import read_holder
 from engine.system.nursery import open_flat_nursery
 from pinata.work.host_address import Address
-from pinata.work.host_calls import Perform
+from pinata.work.host_calls import Perform, TextOf, as_it_is
 from pinata.work.host_delivery import Owed
+from pinata.work.host_herd import HostHerd, no_herd
 from pinata.work.host_home import ComeHome
 from pinata.work.host_models import HostModels
 from pinata.work.host_seat import Send, show_nothing
@@ -41,12 +42,14 @@ class Work:
         owed: what the session has still to be told.
         come_home: looks after the session's runs that nobody owns; returns what to tell of them.
         models: those that clients lend to it.
+        text_of: what models read of answers.
     """
 
     perform: Perform
     owed: Owed
     come_home: ComeHome
     models: HostModels = field(default_factory=HostModels)
+    text_of: TextOf = as_it_is
 
 
 class Display(Onlooker, Protocol):
@@ -75,6 +78,7 @@ class Setting:
         tools: described, as clients are told of them.
         traffic: shared by the agents of all runs.
         display: of clients with a person before them.
+        herd: opens the agents of the session, once the host is the only one.
     """
 
     environment: Mapping[str, str]
@@ -82,6 +86,7 @@ class Setting:
     tools: Sequence[Mapping[str, Any]]
     traffic: Traffic
     display: Display = field(default_factory=NoDisplay)
+    herd: Callable[[], AbstractAsyncContextManager[HostHerd]] = no_herd
 
 
 @asynccontextmanager
@@ -109,6 +114,7 @@ async def open_host(
         open_runtime(
             setting.traffic, leaving=LEAVING, announce=bell.ring, onlooker=setting.display
         ) as runtime,
+        setting.herd() as herd,
         open_flat_nursery() as nursery,
     ):
         # Before any run is taken over: a host that nobody can reach is none.
@@ -123,6 +129,8 @@ async def open_host(
             owed=does.owed,
             show=setting.display.show,
             models=does.models,
+            herd=herd,
+            text_of=does.text_of,
             asked=address.check,
         )
         async with open_server(terms, runtime, does.come_home) as server:

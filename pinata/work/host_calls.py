@@ -27,6 +27,13 @@ Answer = Mapping[str, Any]
 AskingFrame = CallFrame | HoldFrame | CommandFrame
 Opened = Callable[[OpenedRun], None]
 Tell = Callable[[int, str], Awaitable[None]]
+# What a model reads of a tool's answer; None where it reads the answer itself.
+TextOf = Callable[[str, Answer], str | None]
+
+
+def as_it_is(_tool: str, _answer: Answer) -> str | None:
+    """Have models read answers as they are."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +133,22 @@ def _what(frame: AskingFrame) -> tuple[str, Mapping[str, Any]]:
 class Calls:
     """The calls of all clients, each in a task of its own."""
 
-    def __init__(self, perform: Perform, key_of: KeyOf, ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        perform: Perform,
+        key_of: KeyOf,
+        ended: Callable[[], None],
+        text_of: TextOf = as_it_is,
+    ) -> None:
         """Begin without a call.
 
         Args:
             perform: carries one out.
             key_of: finds the settlement that the answer of a call tells.
             ended: called after each.
+            text_of: what models read of answers.
         """
+        self._text_of = text_of
         self._perform = perform
         self._key_of = key_of
         self._ended = ended
@@ -213,4 +228,4 @@ class Calls:
         key = None if call.run is None else await self._key_of(call.run)
         if key is not None:
             call.seat.sent.add(key)
-        return result(call.id, answer, key)
+        return result(call.id, answer, key, self._text_of(call.asked.tool, answer))

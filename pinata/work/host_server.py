@@ -29,11 +29,23 @@ from engine.records.host import (
     welcome,
 )
 from engine.records.host_models import ListingFrame, PiecesFrame, UsesFrame
+from engine.records.host_owner import EnteredFrame, HistoryFrame, IdleFrame
 from engine.system.nursery import open_flat_nursery
 from pinata.work.frames import FrameError, FrameReader
-from pinata.work.host_calls import HOLD, Answer, Asked, Calls, Opened, Perform, Tell
+from pinata.work.host_calls import (
+    HOLD,
+    Answer,
+    Asked,
+    Calls,
+    Opened,
+    Perform,
+    Tell,
+    TextOf,
+    as_it_is,
+)
 from pinata.work.host_delivery import Dispatch, Owed
 from pinata.work.host_greeting import HELLO_LIMIT_BYTES, Door
+from pinata.work.host_herd import HostHerd, NoHerd
 from pinata.work.host_home import ComeHome, Home
 from pinata.work.host_life import (
     Act,
@@ -104,6 +116,8 @@ class Terms:
         owed: what the session has still to be told.
         show: keeps what a client shows of the work up to date; never returns.
         models: those that clients lend.
+        herd: the agents of its session.
+        text_of: what models read of answers.
         asked: called whenever somebody asks for something, or a run has ended.
     """
 
@@ -115,6 +129,8 @@ class Terms:
     owed: Owed
     show: Show = show_nothing
     models: HostModels = field(default_factory=HostModels)
+    herd: HostHerd = field(default_factory=NoHerd)
+    text_of: TextOf = as_it_is
     asked: Callable[[], None] = lambda: None
 
 
@@ -130,7 +146,9 @@ class HostServer:
         self._nursery = nursery
         self._door = Door(terms.session, terms.token)
         self._dispatch = Dispatch(terms.owed, self._awaited_by)
-        self._calls = Calls(self._perform, self._dispatch.key_of, self._dispatch.look)
+        self._calls = Calls(
+            self._perform, self._dispatch.key_of, self._dispatch.look, terms.text_of
+        )
         self._life = begin(trio.current_time())
         self._changed = trio.Event()
         self._has_left = trio.Event()
@@ -203,6 +221,7 @@ class HostServer:
                     self._terms.models.attached(
                         seat.send, nursery, lends_models=hello.lends_models
                     ),
+                    self._terms.herd.attached(seat, owns_agents=hello.owns_agents),
                 ):
                     is_watched = hello.mode in _WATCHED_MODES
                     goodbye = await self._serve(seat, reader, is_watched=is_watched)
@@ -233,7 +252,8 @@ class HostServer:
             await self._home.wait()
         terms, notices = self._terms, list(self._home.notices)
         seat.noticed = set(notices)
-        await seat.send(welcome(terms.version, list(terms.tools), notices))
+        instructions = await terms.herd.instructions(seat)
+        await seat.send(welcome(terms.version, list(terms.tools), notices, instructions))
         if self._life.client == seat.number:
             self._dispatch.attach(seat)
         if is_watched:
@@ -276,6 +296,9 @@ class HostServer:
             case ListingFrame() | PiecesFrame() | UsesFrame() as frame:
                 if self._life.client == seat.number:
                     self._terms.models.told(frame)
+            case IdleFrame() | HistoryFrame() | EnteredFrame() as frame:
+                if self._life.client == seat.number:
+                    self._terms.herd.told(frame)
             case GoodbyeFrame(reason=reason):
                 return Goodbye(reason)
             case other:
@@ -287,6 +310,7 @@ class HostServer:
             return await self._terms.perform(asked, opened, tell)
         await self._home.wait()
         await self._runs.wait_mortal()
+        await self._terms.herd.wait_told()
         await self._dispatch.send_pending()
         return {}
 
@@ -339,7 +363,8 @@ class HostServer:
 
     @property
     def _is_busy(self) -> bool:
-        return not (self._runs.is_idle and self._calls.is_idle and self._home.is_home)
+        at_rest = self._runs.is_idle and self._calls.is_idle and self._home.is_home
+        return not (at_rest and self._terms.herd.is_idle)
 
     def _awaited_by(self, seat: Seat) -> Collection[RunId]:
         return self._calls.awaited_by(seat)
@@ -353,6 +378,7 @@ class HostServer:
             await self._runs.wait_idle()
             await self._calls.wait_idle()
             await self._home.wait()
+            await self._terms.herd.wait_idle()
             self._step(Looked())
 
 
