@@ -43,11 +43,12 @@ const ctx = {
     return guarded("model");
   },
   get sessionManager() {
-    return guarded("sessionManager", { getSessionId: () => "s1", getSessionFile: () => undefined, getEntries: () => [] });
+    return guarded("sessionManager", { getSessionId: () => "s1", getSessionFile: () => undefined, getEntries: () => [], getBranch: () => [] });
   },
   get modelRegistry() {
     return guarded("modelRegistry", {});
   },
+  isIdle: () => guarded("isIdle", true),
   isProjectTrusted: () => guarded("isProjectTrusted", false),
 };
 

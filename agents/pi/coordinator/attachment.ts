@@ -4,6 +4,7 @@ import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-a
 import { truncateToWidth } from "@earendil-works/pi-tui";
 import { Bridge, type Frame } from "./bridge.ts";
 import { Deliveries, type Delivery } from "./deliveries.ts";
+import { Ownership } from "./ownership.ts";
 import { findProgram } from "./program.ts";
 import { Streams } from "./streams.ts";
 
@@ -15,6 +16,9 @@ const MOST_RETURNS = 5;
 
 export class Attachment {
   readonly deliveries: Deliveries;
+  // What the host wants the session's model to know from the start.
+  instructions: string | undefined;
+  readonly #ownership: Ownership;
   readonly #ctx: ExtensionContext;
   #bridge: Bridge | undefined;
   #streams: Streams | undefined;
@@ -25,7 +29,10 @@ export class Attachment {
 
   constructor(pi: ExtensionAPI, ctx: ExtensionContext) {
     this.#ctx = ctx;
-    this.deliveries = new Deliveries(pi, ctx, (delivery) => this.#bridge?.send({ type: "ack", delivery }));
+    this.deliveries = new Deliveries(pi, ctx, (delivery) => {
+      if (!this.#ownership.confirm(delivery)) this.#bridge?.send({ type: "ack", delivery });
+    });
+    this.#ownership = new Ownership(ctx, this.deliveries, (frame) => this.#bridge?.send(frame));
   }
 
   // Returns the host's welcome.
@@ -52,11 +59,14 @@ export class Attachment {
       mode: this.#ctx.mode,
       trust: this.#ctx.isProjectTrusted(),
       lendsModels: true,
+      ownsAgents: true,
     });
-    this.tellModel();
     try {
+      this.tellModel();
+      this.#ownership.begin();
       const frame = await inTime(welcome);
       if (frame.v !== PROTOCOL) throw new Error(`it speaks version ${frame.v}, and not ${PROTOCOL}`);
+      this.instructions = typeof frame.instructions === "string" ? frame.instructions : undefined;
       for (const notice of frame.notices as string[]) {
         if (this.#isCurrent) say(this.#ctx, `pinata: ${notice}`, "info");
       }
@@ -88,6 +98,11 @@ export class Attachment {
         if (this.#bridge === undefined || this.#bridge === bridge) throw error;
       }
     }
+  }
+
+  // Says whether the session is idle; called whenever that may have changed.
+  tellIdle(): void {
+    this.#ownership.tellIdle();
   }
 
   // Says with which model the session works: so do agents for which no other one is named.
@@ -129,6 +144,10 @@ export class Attachment {
       case "refused":
         this.#leave(bridge);
         this.#tell(String(frame.reason ?? frame.error));
+        break;
+      case "read_history":
+      case "enter":
+        this.#ownership.hear(frame);
         break;
       default:
         this.#streams?.hear(frame);

@@ -1,14 +1,24 @@
-// Results that arrive on their own: each enters the conversation once, and is confirmed only when
-// the session's file holds it. They wait here while the session is busy and not in Pi's own queue,
-// which is emptied without a word when a person presses Escape.
+// What arrives on its own: ends of runs, and what agents came to, ask or need. Each enters the
+// conversation once, and is confirmed only when the session's file holds it. What arrives while the
+// session is busy waits here and not in Pi's own queue, which is emptied without a word when a person
+// presses Escape.
 import { existsSync } from "node:fs";
 import type { ExtensionAPI, ExtensionContext, SessionEntry } from "@earendil-works/pi-coding-agent";
 
 export const RESULT = "pinata-result";
+const AGENT_RESULT = "pinata-agent-result";
+const OF_AGENTS = "pinata-agent-";
 
-// A quiet one wakes nobody: whoever prompts next reads it.
-export type Delivery = { delivery: string; text: string; quiet?: boolean };
-type Details = { deliveries: string[] };
+// A quiet one wakes nobody: whoever prompts next reads it. One with an entry becomes a message of its
+// own, which programs can read too; all others that settle together become one.
+export type Delivery = {
+  delivery: string;
+  text: string;
+  quiet?: boolean;
+  entry?: { kind: string; details: Record<string, unknown> };
+};
+type Message = { customType: string; content: string; display: boolean; details: unknown };
+type Details = { delivery?: string; deliveries?: string[] };
 
 // Results that settle together become one message, and so one request to the model.
 const GATHERING_MS = 50;
@@ -21,6 +31,8 @@ export class Deliveries {
   readonly #confirm: (key: string) => void;
   // By key; one without a text is told by the answer of a call.
   readonly #unconfirmed = new Map<string, Delivery | undefined>();
+  // Entries that no model reads, each with who waits until it is saved; by the entry's id.
+  readonly #appended = new Map<string, () => void>();
   #timer: NodeJS.Timeout | undefined;
   #isRunning = false;
   // Whether a message is on its way into the conversation.
@@ -30,6 +42,11 @@ export class Deliveries {
     this.#pi = pi;
     this.#ctx = ctx;
     this.#confirm = confirm;
+  }
+
+  // Whether nothing is under way, and nothing is about to be.
+  get isIdle(): boolean {
+    return !this.#isRunning && !this.#isSent && this.#ctx.isIdle();
   }
 
   // Notes that the answer of a call stands for a delivery, once the call's result is saved.
@@ -43,6 +60,15 @@ export class Deliveries {
     this.#unconfirmed.set(key, delivery);
     this.confirmSaved();
     this.#sendIn(GATHERING_MS);
+  }
+
+  // Saves what no model reads; `saved` is called when the session's file holds it.
+  append(kind: string, details: Record<string, unknown>, saved: () => void): void {
+    this.#pi.appendEntry(kind, details);
+    const entry = this.#ctx.sessionManager.getLeafId();
+    if (entry === null) throw new Error("the session took no entry");
+    this.#appended.set(entry, saved);
+    this.confirmSaved();
   }
 
   started(): void {
@@ -81,14 +107,16 @@ export class Deliveries {
     if (!this.#ctx.isIdle()) return this.#sendIn(COMPACTION_MS);
     const wakes = mayWake && waiting.some((each) => !each.quiet);
     this.#isSent = wakes;
-    this.#pi.sendMessage(messageOf(waiting), { triggerTurn: wakes });
+    const messages = messagesOf(waiting);
+    for (const [at, message] of messages.entries()) {
+      this.#pi.sendMessage(message, { triggerTurn: wakes && at === messages.length - 1 });
+    }
     this.confirmSaved();
   }
 
-  // Returns what has arrived as one message; undefined when nothing has.
-  take() {
-    const waiting = this.#waiting();
-    return waiting.length === 0 ? undefined : messageOf(waiting);
+  // Returns what has arrived as messages; none when nothing has.
+  take(): Message[] {
+    return messagesOf(this.#waiting());
   }
 
   // What has arrived and is in the conversation neither on disk nor in memory.
@@ -99,17 +127,25 @@ export class Deliveries {
     return arrived.filter((each) => !entered.has(each.delivery));
   }
 
+  // What an agent asks or needs must be on the way that the session goes now; an end is told once.
   #entered(): Set<string> {
-    return new Set(this.#ctx.sessionManager.getEntries().flatMap(deliveriesOf));
+    const manager = this.#ctx.sessionManager;
+    const here = manager.getBranch().flatMap(remindersOf);
+    return new Set([...manager.getEntries().flatMap(deliveriesOf), ...here]);
   }
 
   // Confirms what the session's file holds by now; called whenever something was added to it. Pi
   // makes the file with the first message of a conversation: until then, what it has taken lives in
   // its memory alone. A session that keeps no file holds what it holds.
   confirmSaved(): void {
-    if (this.#unconfirmed.size === 0) return;
+    if (this.#unconfirmed.size === 0 && this.#appended.size === 0) return;
     const file = this.#ctx.sessionManager.getSessionFile();
     if (file !== undefined && !existsSync(file)) return;
+    for (const [entry, saved] of this.#appended) {
+      this.#appended.delete(entry);
+      saved();
+    }
+    if (this.#unconfirmed.size === 0) return;
     const saved = this.#entered();
     for (const key of [...this.#unconfirmed.keys()].filter((each) => saved.has(each))) {
       this.#unconfirmed.delete(key);
@@ -122,18 +158,35 @@ export class Deliveries {
   }
 }
 
-function messageOf(waiting: Delivery[]) {
-  const details: Details = { deliveries: waiting.map((each) => each.delivery) };
-  const content = waiting.map((each) => each.text).join("\n\n");
-  return { customType: RESULT, content, display: true, details };
+function messagesOf(waiting: Delivery[]): Message[] {
+  const messages: Message[] = [];
+  const runs = waiting.filter((each) => each.entry === undefined);
+  if (runs.length > 0) {
+    const details: Details = { deliveries: runs.map((each) => each.delivery) };
+    const content = runs.map((each) => each.text).join("\n\n");
+    messages.push({ customType: RESULT, content, display: true, details });
+  }
+  for (const { text, entry } of waiting) {
+    if (entry === undefined) continue;
+    messages.push({ customType: entry.kind, content: text, display: true, details: entry.details });
+  }
+  return messages;
 }
 
 function deliveriesOf(entry: SessionEntry): string[] {
-  if (entry.type === "custom_message" && entry.customType === RESULT) {
-    return (entry.details as Details | undefined)?.deliveries ?? [];
+  if (entry.type === "custom_message") {
+    const details = entry.details as Details | undefined;
+    if (entry.customType === RESULT) return details?.deliveries ?? [];
+    if (entry.customType === AGENT_RESULT && details?.delivery) return [details.delivery];
   }
   if (entry.type === "message" && entry.message.role === "toolResult") {
     return (entry.message.details as Details | undefined)?.deliveries ?? [];
   }
   return [];
+}
+
+function remindersOf(entry: SessionEntry): string[] {
+  if (entry.type !== "custom_message" || entry.customType === AGENT_RESULT) return [];
+  const key = (entry.details as Details | undefined)?.delivery;
+  return entry.customType.startsWith(OF_AGENTS) && key !== undefined ? [key] : [];
 }

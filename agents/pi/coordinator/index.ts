@@ -41,10 +41,23 @@ export default function coordinate(pi: ExtensionAPI): void {
 
   pi.on("model_select", () => current?.tellModel());
   pi.on("thinking_level_select", () => current?.tellModel());
-  pi.on("agent_start", () => current?.deliveries.started());
+  pi.on("agent_start", () => {
+    current?.deliveries.started();
+    current?.tellIdle();
+  });
   pi.on("message_end", () => current?.deliveries.confirmSaved());
   pi.on("turn_end", () => current?.deliveries.confirmSaved());
-  pi.on("agent_settled", (event) => current?.deliveries.settled(event.aborted));
+  pi.on("agent_settled", (event) => {
+    current?.deliveries.settled(event.aborted);
+    current?.tellIdle();
+  });
+  pi.on("session_compact", () => current?.tellIdle());
+  pi.on("session_compact_failed", () => current?.tellIdle());
+
+  pi.on("before_agent_start", (event) => {
+    if (current?.instructions === undefined) return;
+    return { systemPrompt: `${event.systemPrompt}\n\n${current.instructions}` };
+  });
 
   // A session without a person ends with its last answer: what still works is waited for.
   pi.on("agent_before_settle", async (event, ctx) => {
@@ -54,9 +67,10 @@ export default function coordinate(pi: ExtensionAPI): void {
     } catch (error) {
       say(ctx, `pinata: ${messageOf(error)}; more is told when this session is continued`, "error");
     }
-    const held = current.deliveries.take();
-    if (held === undefined) return;
-    return { entries: [...event.entries, { type: "custom_message", ...held }], continue: true };
+    const arrived = current.deliveries.take();
+    if (arrived.length === 0) return;
+    const entries = arrived.map((each) => ({ type: "custom_message" as const, ...each }));
+    return { entries: [...event.entries, ...entries], continue: true };
   });
 
   pi.registerCommand(COMMAND, {
@@ -97,8 +111,11 @@ function offer(pi: ExtensionAPI, tool: DescribedTool, attached: () => Attachment
       const deliveries = typeof done.delivery === "string" ? [done.delivery] : [];
       for (const key of deliveries) session.deliveries.expect(key);
       const answer = done.answer as JsonValue;
-      const text = JSON.stringify(answer);
-      return { content: [{ type: "text", text }], details: { deliveries }, structuredContent: answer };
+      const text = typeof done.text === "string" ? done.text : JSON.stringify(answer);
+      const isError = (answer as { ok?: boolean }).ok === false;
+      // What a model reads differs from the answer, which stays for programs.
+      const details = done.text === undefined ? { deliveries } : { deliveries, answer };
+      return { content: [{ type: "text", text }], details, structuredContent: answer, isError };
     },
   });
 }
