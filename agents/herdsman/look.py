@@ -1,0 +1,118 @@
+"""One look at the herd: every mailbox, what is there, and which conversations are saved.
+
+All that is shown or decided at one moment comes from one of these.
+"""
+
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from agents.herdsman.controller import Caller
+from agents.herdsman.errors import ambiguous, broken, not_found
+from agents.herdsman.ownership import Family, Visible
+from agents.herdsman.premises import Premises
+from agents.herdsman.presence import Observed, observe
+from agents.herdsman.projection import Evidence
+from agents.herdsman.record import Contents, State
+from agents.herdsman.runtime import Inventory, Runtime
+from agents.herdsman.scan import Scan, scan
+from engine.core.errors import ExternalError
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look found.
+
+    Attributes:
+        saved: session files of generations that are regular files and hold something.
+    """
+
+    scan: Scan
+    inventory: Inventory
+    now_ms: int
+    saved: frozenset[str] = frozenset()
+    _families: dict[str, Family] = field(default_factory=dict, init=False, repr=False)
+
+    def family(self, workspace: str) -> Family:
+        """Return the generations of a workspace."""
+        if workspace not in self._families:
+            self._families[workspace] = Family(self.scan.contents, workspace)
+        return self._families[workspace]
+
+    def view(self, caller: Caller) -> tuple[Visible, ...]:
+        """Return what a caller may see, its own agents first."""
+        family = self.family(caller.workspace)
+        if caller.is_lead:
+            return family.below(caller.session)
+        return tuple(Visible(one) for one in family.working_for(caller.session))
+
+    def own(self, caller: Caller) -> tuple[Contents, ...]:
+        """Return the agents that work for the caller itself, by label."""
+        return tuple(one.contents for one in self.view(caller) if one.is_direct)
+
+    def observe(self, state: State) -> Observed:
+        """Return what the look shows of a generation."""
+        return observe(state.identity, self.inventory)
+
+    def evidence(self, contents: Contents) -> Evidence:
+        """Return all that the look shows of a generation and of its own agents."""
+        children = self.family(contents.state.of.workspace).children(contents)
+        return Evidence(contents, self.observe(contents.state), children)
+
+    def is_saved(self, state: State) -> bool:
+        """Return whether a generation's conversation can be read from its file."""
+        return state.session_file in self.saved
+
+    def find(self, caller: Caller, label: str) -> Evidence:
+        """Return the caller's own agent of a label, whether or not it is there.
+
+        Raises:
+            HerdError: it has none (TARGET_NOT_FOUND), or more than one (TARGET_AMBIGUOUS).
+        """
+        found = [one for one in self.own(caller) if one.state.of.label == label]
+        if len(found) > 1:
+            raise ambiguous(f"more than one agent is called {label!r}")
+        if not found:
+            raise not_found(
+                f"no agent of this session is called {label!r}",
+                next_action="call agent_list for the agents that there are",
+            )
+        return self.evidence(found[0])
+
+
+async def look(premises: Premises, runtime: Runtime) -> Look:
+    """Look at the whole herd once: one scan of the mailboxes, then one inventory.
+
+    In this order, an agent that comes up in between is missing from the look; in the other one it
+    would look lost.
+
+    Raises:
+        HerdError: either cannot be had, so nothing is known of anybody (INTERNAL_FAILURE).
+    """
+    try:
+        found = await scan(premises)
+        states = [one.state for one in found.contents]
+        inventory = await runtime.inventory(states)
+    except ExternalError as error:
+        raise broken(
+            f"cannot tell which agents are there: {error}", next_action="call again later"
+        ) from error
+    saved = await trio.to_thread.run_sync(_saved, [state.session_file for state in states])
+    return Look(found, inventory, premises.clock.now_ms(), saved)
+
+
+def _saved(files: Sequence[str]) -> frozenset[str]:
+    return frozenset(_with_content(files))
+
+
+def _with_content(files: Iterable[str]) -> Iterable[str]:
+    for file in files:
+        try:
+            found = Path(file).stat()
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(found.st_mode) and found.st_size > 0:
+            yield file
