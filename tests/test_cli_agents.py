@@ -8,7 +8,7 @@ import pytest
 from tests.support.customs import READER, define, define_for_user
 from tests.support.projects import Project, reports, scout
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 
 @pytest.fixture

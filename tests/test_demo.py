@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.reader import blocks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_ID = re.compile(r"\b[0-9a-f]{8,}\b")

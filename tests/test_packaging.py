@@ -10,7 +10,7 @@ import pytest
 
 import pinata
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {"agents", "checks", "engine", "worktrees"}

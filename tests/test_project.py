@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.smoke
+pytestmark = [pytest.mark.smoke, pytest.mark.unmeasured]
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {"pinata", "engine", "worktrees", "checks", "agents"}

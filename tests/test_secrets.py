@@ -84,6 +84,7 @@ def everything_on_disk(*folders: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 async def test_no_key_leaves_the_process_but_for_its_provider(tmp_path: Path) -> None:
     project = Project.create(tmp_path, {"a.txt": "one\n"})
     script = from_script(decode_script(json.dumps(SCRIPT).encode(), "script.json"))

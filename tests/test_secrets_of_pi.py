@@ -33,6 +33,7 @@ SCRIPT = {"literal": FIXES, "stored": [says("submit_result", status="failed")]}
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 async def test_no_key_is_in_what_a_pi_and_its_shell_leave_behind(tmp_path: Path) -> None:
     project = Project.create(tmp_path, {"a.txt": "one\n"})
     choose = from_script(decode_script(json.dumps(SCRIPT).encode(), "script.json"))

@@ -44,6 +44,7 @@ class Storm:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 async def test_64_agents_at_once_come_through_a_storm(tmp_path: Path) -> None:
     storm, limiter = Storm(), Limiter()
     traffic = Traffic(limiter, lambda: 0.5)

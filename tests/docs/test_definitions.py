@@ -39,6 +39,7 @@ def test_example_of_an_overlay_adds_to_what_is_bundled(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 def test_commands_about_definitions_show_what_the_page_shows(tmp_path: Path) -> None:
     shell = Shell(tmp_path / "home")
     shell.follow("```sh\ngit init --quiet till && cd till\n```\n")

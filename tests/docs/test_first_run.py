@@ -8,7 +8,7 @@ from engine.config import decode_config_file
 from engine.records.config import merge_config
 from tests.support.reader import Shell, blocks, page
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 PAGE = page("first-run.md")
 

@@ -49,6 +49,7 @@ def words() -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 async def test_first_change_in_pi_goes_as_shown(tmp_path: Path) -> None:
     shell = Shell(tmp_path / "home", tools=(NODE.parent, PI.parent))
     before, rest = PAGE.split("## Have it fixed\n")

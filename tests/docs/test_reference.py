@@ -113,6 +113,7 @@ def test_every_status_is_told_with_what_to_do_next() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 def test_examples_are_what_the_calls_are_answered(story: Story) -> None:
     shown = {name: PAGES[name].json("answer") for name in TOOL_NAMES}
     faults = {name: list(differences(shown[name], story.examples[name])) for name in TOOL_NAMES}
@@ -120,6 +121,7 @@ def test_examples_are_what_the_calls_are_answered(story: Story) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 def test_answers_have_the_fields_that_are_described_and_no_others(story: Story) -> None:
     shapes = Shapes(EXTENDED)
     faults = {fault for each in story.told for fault in shapes.faults(each.shape, each.answer)}
@@ -139,6 +141,7 @@ def refusal_faults(rows: list[Row], said: list[PinataError]) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 def test_refusals_are_what_is_said(story: Story) -> None:
     tables = {name: page.rows("Refused") for name, page in PAGES.items()}
     tables[ANY] = INDEX.rows("Refused by every tool")

@@ -82,6 +82,7 @@ def test_the_script_for_the_job_of_the_other_page_names_its_tasks() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 def test_smoke_test_of_a_job_goes_as_shown(tmp_path: Path) -> None:
     shell = Shell(tmp_path / "home")
     shutil.copytree(ROOT / "fixtures" / "demo" / "project", shell.home / "till")

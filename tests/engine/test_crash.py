@@ -16,7 +16,7 @@ from engine.logreader import replay
 from engine.store import RunFolder
 from tests.support.recorded_run import A, B, C, D, carry_out
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -145,6 +145,7 @@ def traced(calls: Path) -> list[Call]:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 async def test_every_call_of_a_whole_run_carries_the_envelope(tmp_path: Path) -> None:
     project = Project.create(tmp_path, {"a.txt": "one\n", "b.txt": "b\n", ".gitignore": "*.x\n"})
     project.repo.write("b.txt", "uncommitted\n")

@@ -127,6 +127,7 @@ def journal_of(setting: Setting) -> Journal | None:
     return trio.run(load_journal, setting.folder)
 
 
+@pytest.mark.unmeasured
 def test_a_preparation_killed_anywhere_can_be_made_again_or_taken_back(
     site: Site, forker: Forker
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_preparation_killed_anywhere_can_be_made_again_or_taken_back(
                 site.assert_old()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("recovery", ["completed", "taken back"])
 def test_an_apply_killed_anywhere_can_be(site: Site, forker: Forker, recovery: str) -> None:
     for point in points_of(site, forker, "execute"):
@@ -155,6 +157,7 @@ def test_an_apply_killed_anywhere_can_be(site: Site, forker: Forker, recovery: s
                 site.assert_old()
 
 
+@pytest.mark.unmeasured
 def test_a_rollback_killed_anywhere_goes_on_where_it_stopped(site: Site, forker: Forker) -> None:
     for point in points_of(site, forker, "rollback"):
         with killed(site, forker, "rollback", point) as setting:

@@ -122,6 +122,7 @@ def go_on(site: Site) -> None:
         trio.run(do, site.new, "execute")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("manner", "work"),
     [("in one step", "renew"), ("in one step", "execute"), ("in steps", "execute")],
@@ -141,6 +142,7 @@ def test_killed_anywhere_the_next_integration_ends_it_and_rollback_leads_to_the_
             assert site.new.now() == site.new.before, point
 
 
+@pytest.mark.unmeasured
 def test_killed_anywhere_a_rollback_leads_to_the_start(site: Site, forker: Forker) -> None:
     for point in points_of(site, forker, "execute"):
         with site.at("execute"):
@@ -149,6 +151,7 @@ def test_killed_anywhere_a_rollback_leads_to_the_start(site: Site, forker: Forke
             assert site.new.now() == site.new.before, point
 
 
+@pytest.mark.unmeasured
 def test_a_rollback_of_both_killed_anywhere_goes_on_where_it_stopped(
     site: Site, forker: Forker
 ) -> None:

@@ -20,7 +20,7 @@ from tests.support.pi_agents import KEY, PiStudio
 from tests.support.programs import is_running
 from tests.support.projects import approves, reports, says, shell, submits
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 LONG_S = 60
 USAGE = {"input": 1_000, "output": 100}
 

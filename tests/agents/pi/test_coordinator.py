@@ -28,7 +28,7 @@ from tests.support.projects import (
     submits,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 END = re.compile(r"Run (\w+) has ended: (\w+)")
 

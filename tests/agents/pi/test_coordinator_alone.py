@@ -11,7 +11,7 @@ from tests.support.coordinators import Desk, open_desk
 from tests.support.live import agents_left
 from tests.support.projects import Project, reports, says, scout
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.support.model_server import ModelRequest
 from tests.support.pi_agents import KEY, PROVIDER
 from tests.support.projects import Project, Turn, reports, says, scout, statuses
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 MODEL = {"provider": PROVIDER, "id": "m1", "thinking": "off"}
 NAMES = [f"look{number}" for number in range(8)]

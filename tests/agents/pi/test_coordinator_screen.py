@@ -12,7 +12,7 @@ from tests.support.programs import Beacon, open_beacon
 from tests.support.projects import Project, builder, says, shell, submits
 from tests.support.terminals import open_pty
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 PATIENCE_S = 30
 
 

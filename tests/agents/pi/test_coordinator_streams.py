@@ -10,7 +10,7 @@ import trio
 from agents.pi_program import COORDINATOR
 from tests.support.real_pi import NODE, PLAYED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 Json = dict[str, Any]
 Played = tuple[list[list[Json]], list[Json]]

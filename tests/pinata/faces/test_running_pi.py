@@ -25,7 +25,7 @@ from tests.support.projects import (
 )
 from tests.support.real_pi import with_pi
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 USAGE = {"input": 1_000, "output": 100}
 SCRIPT = {
     "look": [says("read", path="a.txt") | {"usage": USAGE}, reports("a.txt says one")],
