@@ -1,6 +1,7 @@
 """Clocks that move only as a test says."""
 
 import trio
+import trio.testing
 
 
 class FakeClock:
@@ -22,3 +23,16 @@ class LoopClock:
 
     def now_ms(self) -> int:
         return 1_700_000_000_000 + round(trio.current_time() * 1000)
+
+
+def patient_clock() -> trio.testing.MockClock:
+    """Return a mock clock that jumps over waiting, but never while a thread works."""
+    clock = trio.testing.MockClock(autojump_threshold=0.001)
+    jump = clock._autojump
+
+    def jump_if_idle() -> None:
+        if trio.to_thread.current_default_thread_limiter().borrowed_tokens == 0:
+            jump()
+
+    clock._autojump = jump_if_idle  # type: ignore[method-assign]  # there is no other way in
+    return clock

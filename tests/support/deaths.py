@@ -1,0 +1,59 @@
+"""Has a process die at a crash point without a process: everybody who passes one from then on ends.
+
+What is on the disk stays as it is there, except that locks are let go of and files that were being
+staged are removed. Whoever runs the part that dies catches `Died`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from engine.system import faults
+
+
+class Died(BaseException):
+    """The played process has passed the crash point at which it dies."""
+
+
+class Death:
+    """Ends the played process at the n-th pass of a point; see `dying_at`."""
+
+    def __init__(self, name: str, passes: int) -> None:
+        self.happened = False
+        self._name = name
+        self._left = passes
+
+    def passed(self, name: str) -> None:
+        if name == self._name:
+            self._left -= 1
+            self.happened = self.happened or self._left == 0
+        if self.happened:
+            raise Died(name)
+
+
+class _Passed(list[str]):
+    def passed(self, name: str) -> None:
+        self.append(name)
+
+
+@contextmanager
+def dying_at(name: str, passes: int = 1) -> Iterator[Death]:
+    """End the played process at a crash point inside the block: `Died`, there and ever after."""
+    with _armed(Death(name, passes)) as death:
+        yield death
+
+
+@contextmanager
+def passed_points() -> Iterator[list[str]]:
+    """Collect the names of the crash points that are passed inside the block."""
+    with _armed(_Passed()) as names:
+        yield names
+
+
+@contextmanager
+def _armed(plan: Any) -> Iterator[Any]:
+    faults._armed = plan
+    try:
+        yield plan
+    finally:
+        faults._armed = None
