@@ -2,7 +2,7 @@
 
 from agents.definition import Definition, Source
 from agents.definition_file import FaultError, FrontMatter
-from agents.herd_definition import HerdDefinition, herd_definition
+from agents.herd_definition import HerdDefinition, Passage, herd_definition
 from agents.loadout import CEILINGS, DEFAULT_TOOLS, WEB_TOOLS
 from agents.pi_settings import PiSettings, path_fault
 from engine.core.quote import quote_value
@@ -10,14 +10,17 @@ from engine.core.spec import Kind
 
 
 def build(
-    name: str, settings: FrontMatter, persona: str, sources: tuple[Source, ...]
+    name: str,
+    settings: FrontMatter,
+    passages: tuple[Passage, ...],
+    sources: tuple[Source, ...],
 ) -> tuple[HerdDefinition, Definition | None]:
     """Return what the herd can launch and what runs can use, which is None without a kind.
 
     Args:
         name: the definition's.
         settings: of all its files together.
-        persona: the text of all its files together.
+        passages: the texts of all its files.
         sources: of its files, the lowest first.
 
     Raises:
@@ -25,13 +28,12 @@ def build(
     """
     if settings.description is None:
         raise FaultError("has no description; say in one sentence what it is for")
-    if not persona:
+    if not passages:
         raise FaultError("has no text below its front matter; describe the agent there")
     if len(set(settings.agents or ())) != len(settings.agents or ()):
         raise FaultError("agents: names a definition twice; remove one")
-    persona += "\n"
     model = _model(settings.model)
-    herd = herd_definition(name, settings, persona=persona, model=model, sources=sources)
+    herd = herd_definition(name, settings, passages=passages, model=model, sources=sources)
     if settings.require_sources and settings.kind is not Kind.READER:
         raise FaultError("requireSources: is for readers; remove it")
     if settings.kind is None:
@@ -41,7 +43,7 @@ def build(
         kind=settings.kind,
         description=settings.description,
         tools=_tools(settings.kind, settings.tools),
-        persona=persona,
+        persona=herd.persona,
         model=model,
         thinking=settings.thinking,
         backend=settings.backend,

@@ -1,11 +1,25 @@
 """What a definition says to the herd: the settings of a managed agent, as its files state them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from agents.definition import Source
 from agents.definition_file import FrontMatter
 from engine.core.spec import Backend, Kind, Thinking
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a definition's text, from one of its files.
+
+    Attributes:
+        folder: where that file lies, absolute; relative references in the text start there.
+        text: not empty, without blank lines around it.
+    """
+
+    folder: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +35,7 @@ class HerdDefinition:
         permission: passed on to the agent's Pi unread.
         agents: names of the definitions that its agents may delegate to.
         sources: of the files that it is made of, the lowest first.
+        passages: what `persona` is made of, in its order.
     """
 
     name: str
@@ -47,6 +62,7 @@ class HerdDefinition:
     agents: tuple[str, ...] | None = None
     inherit_project_context: bool | None = None
     inherit_global_context: bool | None = None
+    passages: tuple[Passage, ...] = ()
 
 
 # What stands in front matter under the same name and with the same meaning.
@@ -76,7 +92,7 @@ def herd_definition(
     name: str,
     settings: FrontMatter,
     *,
-    persona: str,
+    passages: tuple[Passage, ...],
     model: tuple[str, str] | None,
     sources: tuple[Source, ...],
 ) -> HerdDefinition:
@@ -85,9 +101,15 @@ def herd_definition(
     return HerdDefinition(
         name=name,
         description=settings.description,
-        persona=persona,
+        persona=joined(passages) + "\n",
+        passages=passages,
         sources=sources,
         enabled=settings.enabled is not False,
         model=model,
         **{field: getattr(settings, field) for field in _AS_STATED},
     )
+
+
+def joined(passages: Iterable[Passage]) -> str:
+    """Return the text that passages make together."""
+    return "\n\n".join(passage.text for passage in passages)

@@ -13,7 +13,7 @@ from agents.definition import Definition, Source
 from agents.definition_file import FaultError, FrontMatter, read_definition_file
 from agents.definition_folder import find_definition_files
 from agents.definition_rules import build
-from agents.herd_definition import HerdDefinition
+from agents.herd_definition import HerdDefinition, Passage
 from engine.core.changes import quote_path
 from engine.core.quote import quote_value
 from engine.core.spec import Kind
@@ -101,7 +101,7 @@ class _Draft:
     sources: tuple[Source, ...]
     fault: str | None = None
     settings: FrontMatter = field(default_factory=FrontMatter)
-    persona: str = ""
+    passages: tuple[Passage, ...] = ()
 
     def build(self, name: str) -> tuple[HerdDefinition, Definition | None]:
         """Return what the herd can launch and what runs can use.
@@ -111,7 +111,7 @@ class _Draft:
         """
         if self.fault is not None:
             raise FaultError(self.fault)
-        return build(name, self.settings, self.persona, self.sources)
+        return build(name, self.settings, self.passages, self.sources)
 
 
 def load_roster(layers: Sequence[Layer] = (BUNDLED,)) -> Roster:
@@ -210,21 +210,24 @@ def _overlaid(path: Path, source: Source, below: _Draft | None) -> _Draft:
     Raises:
         FaultError: the file is not what it must be, or changes what it may not.
     """
-    stated, persona = read_definition_file(path)
+    stated, text = read_definition_file(path)
+    passages: tuple[Passage, ...] = ()
+    if text:
+        passages = (Passage(str(path.parent.absolute()), text),)
     if below is None or not below.sources:
         if stated.body_mode is not None:
             raise FaultError("bodyMode: there is no definition below to append to; remove it")
-        return _Draft(source, (source,), settings=stated, persona=persona)
+        return _Draft(source, (source,), settings=stated, passages=passages)
     kind = below.settings.kind
     if kind is not None and stated.kind not in (None, kind):
         raise FaultError(f"an overlay cannot change the kind {kind.value}; use another name")
-    if persona and stated.body_mode == "append":
-        persona = f"{below.persona}\n\n{persona}"
+    if passages and stated.body_mode == "append":
+        passages = (*below.passages, *passages)
     return _Draft(
         source,
         (*below.sources, source),
         settings=below.settings.model_copy(update=_stated(stated)),
-        persona=persona or below.persona,
+        passages=passages or below.passages,
     )
 
 
