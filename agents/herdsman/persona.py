@@ -1,0 +1,85 @@
+"""The text of a definition as an agent gets it: lines that only name a file are replaced by it.
+
+A line that begins with `@` names a file: absolute, below a home, or from where the definition's
+file lies. What a file holds is put in as it is, and not looked through for more of them.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from agents.herd_definition import HerdDefinition, Passage
+from agents.herdsman.errors import invalid
+from engine.core.errors import UsageError
+from engine.core.quote import quote_value
+from engine.system.files import read_input
+
+_FILE_LIMIT_BYTES = 1 << 20
+_MARK = "@"
+
+
+def expand_persona(
+    definition: HerdDefinition, home: Path | None, *, without: Collection[str] = ()
+) -> str:
+    """Return a definition's text with the files in it, each once, ending in one newline; blocks.
+
+    Args:
+        definition: of the agent.
+        home: what `~` stands for; None where nobody knows.
+        without: real paths of files that the agent gets anyway.
+
+    Raises:
+        HerdError: INVALID_REQUEST: a file cannot be read, or is no UTF-8 text.
+    """
+    seen = set(without)
+    texts = (
+        "\n".join(_lines(definition.name, passage, home, seen)) for passage in definition.passages
+    )
+    return "\n\n".join(text for text in texts if text) + "\n"
+
+
+def _lines(name: str, passage: Passage, home: Path | None, seen: set[str]) -> Iterator[str]:
+    for line in passage.text.split("\n"):
+        named = _named(line)
+        if named is None:
+            yield line
+            continue
+        try:
+            path = _place(named, passage.folder, home)
+            real = os.path.realpath(path)
+            if real in seen:
+                continue
+            seen.add(real)
+            content = _content(path)
+        except UsageError as error:
+            raise invalid(
+                f"the text of the definition {name} names {quote_value(named)}: {error}",
+                next_action="correct the line in the definition, or put a blank before its @ if "
+                "it names no file",
+            ) from error
+        if content:
+            yield content
+
+
+def _named(line: str) -> str | None:
+    """Return the file that a line names; None when it is an ordinary one."""
+    rest = line.removeprefix(_MARK).rstrip()
+    return rest if line.startswith(_MARK) and rest and not rest[0].isspace() else None
+
+
+def _place(named: str, folder: str, home: Path | None) -> Path:
+    if named != "~" and not named.startswith("~/"):
+        return Path(folder, named)
+    if home is None:
+        raise UsageError("there is no home directory that ~ could stand for")
+    return home / named[2:]
+
+
+def _content(path: Path) -> str:
+    try:
+        text = read_input(path, _FILE_LIMIT_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text") from error
+    if "\0" in text:
+        raise UsageError(f"{path} holds a NUL character")
+    return text.strip("\n")
