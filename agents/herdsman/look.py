@@ -11,11 +11,12 @@ from pathlib import Path
 import trio
 
 from agents.herdsman.controller import Caller
-from agents.herdsman.errors import ambiguous, broken, not_found
+from agents.herdsman.errors import HerdError, ambiguous, broken, not_found
 from agents.herdsman.ownership import Family, Visible
+from agents.herdsman.preflight import ClosePlan, plan_close
 from agents.herdsman.premises import Premises
 from agents.herdsman.presence import Observed, observe
-from agents.herdsman.projection import Evidence
+from agents.herdsman.projection import Evidence, available_tools
 from agents.herdsman.record import Contents, State
 from agents.herdsman.runtime import Inventory, Runtime
 from agents.herdsman.scan import Scan, scan
@@ -81,6 +82,36 @@ class Look:
                 next_action="call agent_list for the agents that there are",
             )
         return self.evidence(found[0])
+
+    def plan_close(self, caller: Caller, target: Contents) -> ClosePlan:
+        """Return what closing an agent of the caller's own closes.
+
+        Raises:
+            HerdError: it cannot be closed now; see `agents.herdsman.preflight.plan_close`.
+        """
+        return plan_close(
+            target,
+            self.family(target.state.of.workspace),
+            self.observe,
+            is_lead=caller.is_lead,
+            has_unreadable=bool(self.scan.unreadable),
+        )
+
+    def tools(self, caller: Caller, visible: Visible) -> tuple[str, ...]:
+        """Return what the caller could call now on an agent that it sees."""
+        contents = visible.contents
+        try:
+            self.plan_close(caller, contents)
+        except HerdError:
+            closable = False
+        else:
+            closable = True
+        return available_tools(
+            self.evidence(contents),
+            is_direct=visible.is_direct,
+            transcript_ready=self.is_saved(contents.state),
+            closable=closable,
+        )
 
 
 async def look(premises: Premises, runtime: Runtime) -> Look:

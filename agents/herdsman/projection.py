@@ -35,6 +35,10 @@ class AgentState(enum.Enum):
     LOST = "lost"
 
 
+# The states in which a question that is there can be answered.
+ANSWERABLE: Final = frozenset({AgentState.WORKING, AgentState.BLOCKED})
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All that is known of one generation at one moment.
@@ -97,7 +101,7 @@ class Evidence:
         ask = self.contents.ask
         return (
             self.is_live
-            and self.state in (AgentState.WORKING, AgentState.BLOCKED)
+            and self.state in ANSWERABLE
             and ask is not None
             and ask.belongs_to(self.contents.state)
         )

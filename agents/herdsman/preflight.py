@@ -1,0 +1,288 @@
+"""Whether a call on an agent may go ahead, decided from one look and again from each later one.
+
+What is listed as available passes what stands here; a call that is refused says why, and what
+helps.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.herdsman.errors import HerdError, ambiguous, broken, busy, not_found
+from agents.herdsman.identity import Identity, RequestId
+from agents.herdsman.ownership import Family
+from agents.herdsman.presence import Observed, Presence
+from agents.herdsman.projection import (
+    ANSWERABLE,
+    AgentState,
+    Evidence,
+    is_starting,
+    is_terminal,
+    undelivered_results,
+)
+from agents.herdsman.record import Ask, Contents, NoHandOff, State
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStep:
+    """One generation to be closed.
+
+    Attributes:
+        observed: live or lost.
+        parent: the agent that it works for; None for the one that the call names.
+    """
+
+    contents: Contents
+    observed: Observed
+    parent: Identity | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """All that names the generation."""
+        return self.contents.state.identity
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has to be stopped first."""
+        return self.observed.presence is Presence.LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class ClosePlan:
+    """All that is closed with one agent.
+
+    Attributes:
+        steps: not empty; who works for another comes before it, the agent of the call last.
+    """
+
+    steps: tuple[CloseStep, ...]
+
+    @property
+    def target(self) -> CloseStep:
+        """The agent that the call names."""
+        return self.steps[-1]
+
+    @property
+    def below(self) -> tuple[CloseStep, ...]:
+        """Those that are closed because of it."""
+        return self.steps[:-1]
+
+
+def plan_close(
+    target: Contents,
+    family: Family,
+    observe: Callable[[State], Observed],
+    *,
+    is_lead: bool,
+    has_unreadable: bool,
+) -> ClosePlan:
+    """Return what closing an agent closes.
+
+    The agent of a delegating agent has none of its own, so it is closed alone; then nothing else
+    that is in the workspace matters.
+
+    Args:
+        target: an agent of the caller itself.
+        family: all generations of its workspace, at the same moment.
+        observe: tells what an inventory of that moment shows of a generation.
+        is_lead: the caller is a person's session.
+        has_unreadable: there is a mailbox that cannot be read; it may be anybody's.
+
+    Raises:
+        HerdError: something about it cannot be proved, or a result would be lost
+            (TARGET_AMBIGUOUS), or one of them is still being started (AGENT_BUSY).
+    """
+    if not is_lead:
+        concerned: list[tuple[Contents, Identity | None]] = [(target, None)]
+    elif has_unreadable:
+        raise ambiguous(
+            "a mailbox cannot be read, and may be that of an agent which works for this one",
+            next_action="call agent_list for its diagnostic; nothing can be closed until then",
+        )
+    else:
+        concerned = _cascade(target, family)
+    steps = [
+        CloseStep(contents, observe(contents.state), parent)
+        for contents, parent in reversed(concerned)
+    ]
+    for step in steps:
+        check_closable(step.contents, step.observed)
+    return ClosePlan(tuple(steps))
+
+
+def _cascade(target: Contents, family: Family) -> list[tuple[Contents, Identity | None]]:
+    """Return an agent and all below it, level by level, each with the one that it works for."""
+    found: list[tuple[Contents, Identity | None]] = [(target, None)]
+    met = set()
+    for contents, _ in found:
+        state = contents.state
+        if not family.is_led_once(state.session) or state.session in met:
+            raise ambiguous(
+                f"more than one agent may be meant by the session of {state.of.label!r}",
+                next_action="call agent_list, and close agents that are lost first",
+            )
+        met.add(state.session)
+        found.extend((child, state.identity) for child in family.working_for(state.session))
+    return found
+
+
+def check_closable(contents: Contents, observed: Observed) -> None:
+    """Check that closing a generation loses nothing, as its mailbox and an inventory have it now.
+
+    Raises:
+        HerdError: TARGET_AMBIGUOUS, or AGENT_BUSY while it is being started.
+    """
+    label = contents.state.of.label
+    if observed.presence is Presence.UNKNOWN:
+        raise _unproved(label)
+    if is_starting(contents):
+        raise busy(f"agent {label!r} is being started", next_action="wait until it has started")
+    if undelivered_results(contents):
+        raise ambiguous(
+            f"a result of agent {label!r} is still to be delivered",
+            next_action="go on: the result is delivered, and the agent closed, by itself",
+        )
+
+
+def check_same(expected: Identity, fresh: Contents | None) -> Contents:
+    """Return a fresh reading of a mailbox, if it is still the same generation's.
+
+    Raises:
+        HerdError: it is another one's by now, or is gone (TARGET_NOT_FOUND).
+    """
+    if fresh is None or fresh.state.identity != expected:
+        raise not_found(
+            f"agent {expected.of.label!r} is not the one it was",
+            next_action="call agent_list for the agents that there are",
+        )
+    return fresh
+
+
+def check_steer(evidence: Evidence) -> RequestId:
+    """Return the assignment of an agent that would take a correction.
+
+    Raises:
+        HerdError: it is not there, cannot be told, or takes none now.
+    """
+    return _assignment(evidence, allowed=evidence.can_steer)
+
+
+def check_interrupt(evidence: Evidence) -> RequestId:
+    """Return the assignment of an agent that can be interrupted.
+
+    Raises:
+        HerdError: it is not there, cannot be told, or does nothing that could be interrupted.
+    """
+    return _assignment(evidence, allowed=evidence.can_interrupt)
+
+
+def check_reply(evidence: Evidence) -> Ask:
+    """Return the question that an agent waits with.
+
+    Raises:
+        HerdError: it is not there, cannot be told, or waits for no answer; INTERNAL_FAILURE where
+            the question cannot be read, and TARGET_NOT_FOUND where it is another one.
+    """
+    check_inspect(evidence)
+    contents = evidence.contents
+    if evidence.can_reply and contents.ask is not None:
+        return contents.ask
+    label = contents.state.of.label
+    if contents.state.pending_ask is None or evidence.state not in ANSWERABLE:
+        raise busy(
+            f"agent {label!r} takes no answer now: {_doing(evidence)}",
+            next_action=_remedy(evidence),
+        )
+    help_out = "close the agent if its assignment can be given up"
+    if contents.ask_fault is not None:
+        raise broken(
+            f"the question of agent {label!r} cannot be read: {contents.ask_fault}",
+            next_action=help_out,
+        )
+    raise not_found(
+        f"the question that agent {label!r} waits with is not there", next_action=help_out
+    )
+
+
+def check_inspect(evidence: Evidence) -> None:
+    """Check that an agent is proved to be there.
+
+    Raises:
+        HerdError: it is gone (TARGET_NOT_FOUND), or that cannot be told (TARGET_AMBIGUOUS).
+    """
+    label = evidence.contents.state.of.label
+    if evidence.is_unknown:
+        raise _unproved(label)
+    if not evidence.is_live:
+        raise not_found(
+            f"agent {label!r} is lost: nothing runs it any more",
+            next_action="close it with agent_close; its session can be continued then",
+        )
+
+
+def check_transcript(evidence: Evidence, *, transcript_ready: bool) -> None:
+    """Check that an agent's saved conversation may be read.
+
+    Raises:
+        HerdError: it cannot be told what became of the agent (TARGET_AMBIGUOUS), or nothing is
+            saved of its conversation yet (AGENT_BUSY).
+    """
+    label = evidence.contents.state.of.label
+    if evidence.is_unknown or evidence.state is AgentState.UNKNOWN:
+        raise _unproved(label)
+    if not transcript_ready:
+        raise busy(
+            f"nothing of the conversation of agent {label!r} is saved yet",
+            next_action="do not poll: it is listed in available_tools once there is something",
+        )
+
+
+def _assignment(evidence: Evidence, *, allowed: bool) -> RequestId:
+    check_inspect(evidence)
+    state = evidence.contents.state
+    if not allowed:
+        raise busy(
+            f"agent {state.of.label!r} takes no such request now: {_doing(evidence)}",
+            next_action=_remedy(evidence),
+        )
+    # Only an agent with an assignment is shown to work, or to wait for others amid it.
+    assert state.active is not None
+    return state.active
+
+
+def _doing(evidence: Evidence) -> str:
+    """Return what keeps an agent from taking a request."""
+    contents = evidence.contents
+    if contents.state.result_error is not None:
+        return "its result could not be saved"
+    if is_terminal(contents):
+        return "its assignment is over"
+    if is_starting(contents):
+        return "it is being started"
+    if not isinstance(contents.hand_off, NoHandOff):
+        return "it has not answered an earlier request yet"
+    if contents.state.pending_ask is not None:
+        return "it waits for an answer to its question"
+    if evidence.waits_for_children:
+        return "it waits for agents of its own"
+    return f"it is {evidence.state.value}"
+
+
+def _remedy(evidence: Evidence) -> str:
+    """Return what helps when an agent takes no request."""
+    contents = evidence.contents
+    if contents.state.result_error is not None:
+        return contents.state.result_error.next_action
+    if is_terminal(contents):
+        return "go on with something else: its result is delivered by itself"
+    if not isinstance(contents.hand_off, NoHandOff):
+        return "do not submit it again: call agent_list to see when the agent has answered"
+    if evidence.can_reply:
+        return "answer it with agent_reply"
+    return "call agent_list for what can be called on it now"
+
+
+def _unproved(label: str) -> HerdError:
+    return ambiguous(
+        f"it cannot be told whether agent {label!r} is there",
+        next_action="do not guess: nothing can be done to it until agent_list shows it otherwise",
+    )
