@@ -205,9 +205,9 @@ async def test_a_disk_that_takes_no_more_is_an_error_with_its_reason(tmp_path: P
     path = tmp_path / "s.jsonl"
     async with open_session(path, HEADER, clock=FakeClock(), next_id=numbered_ids()) as session:
         await session.open_conversation("one", (), UserMessage("first"))
-        assert session._descriptor is not None
+        assert session._log._descriptor is not None
         full = os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, session._descriptor)
+        os.dup2(full, session._log._descriptor)
         os.close(full)
         with pytest.raises(ExternalError, match=r"cannot be saved: .*: No space left on device"):
             await session.add_user(UserMessage("x"))
