@@ -12,6 +12,7 @@ from typing import Final, assert_never
 import trio
 
 from agents.backends.attempt import AttemptSpec
+from agents.backends.pi_fields import PiProtocolError
 from agents.backends.pi_questions import Questions
 from agents.backends.pi_records import (
     Answered,
@@ -23,7 +24,6 @@ from agents.backends.pi_records import (
     DialogOpened,
     ExtensionFailed,
     Heard,
-    PiProtocolError,
     Queued,
     Replied,
     Retrying,
@@ -95,7 +95,13 @@ class PiConversation:
     """A conversation and its state; owned by the one task that leads it."""
 
     def __init__(
-        self, attempt: AttemptSpec, guard: Guard, *, model: str, means: PiMeans, stream: PiStream
+        self,
+        attempt: AttemptSpec,
+        guard: Guard,
+        *,
+        model: str,
+        means: PiMeans,
+        stream: PiStream[Heard],
     ) -> None:
         """Begin with a child that was just started.
 

@@ -4,25 +4,15 @@ A child is not trusted: whatever it sends is a value or a sentence, and never an
 that nobody expects. Source: Pi's RPC protocol as version 1.6 speaks it.
 """
 
-import json
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from agents.models.characters import whole_characters
+from agents.backends.pi_fields import Fields, decode_fields, decode_question
 from agents.models.port import StopReason, Usage
 
 ASKING: Final = "pinata:ask"
-_MOST_SAID = 500
-_NAME_CHARS = 200
-_HALF = re.compile(r"\\u[dD]", re.ASCII)
-# No count of tokens, no delay and no price is larger; what claims to be counts as none.
-_LARGEST = 1e12
-
-
-class PiProtocolError(Exception):
-    """The child said what no Pi says; the message tells what."""
+NAME_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,69 +154,15 @@ def decode_record(line: bytes) -> Heard | None:
     Raises:
         PiProtocolError: it is no record of Pi's.
     """
-    try:
-        record = _decode(line.decode())
-    except (ValueError, RecursionError) as error:
-        raise PiProtocolError(f"it sent a line that is not JSON: {_shown(line)}") from error
-    if not isinstance(record, dict):
-        raise PiProtocolError(f"it sent a line that is no object: {_shown(line)}")
-    found = _Record(record)
+    found = _Record(decode_fields(line).fields)
     read = _READERS.get(found.some_text("type"))
     return None if read is None else read(found)
 
 
-def _decode(text: str) -> object:
-    """Return what JSON says, with halves of characters, which no file can hold, replaced."""
-    found = json.loads(text)
-    return _mended(found) if _HALF.search(text) else found
+class _Record(Fields):
+    """A record, and what the kinds of them say."""
 
-
-def _mended(value: object) -> object:
-    if isinstance(value, str):
-        return whole_characters(value)
-    if isinstance(value, list):
-        return [_mended(each) for each in value]
-    if isinstance(value, dict):
-        return {whole_characters(name): _mended(each) for name, each in value.items()}
-    return value
-
-
-def _shown(line: bytes) -> str:
-    return line[:_MOST_SAID].decode("utf-8", "replace")
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """A JSON object whose fields are read with their types checked."""
-
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-    def text(self, name: str) -> str:
-        found = self.fields.get(name)
-        if not isinstance(found, str):
-            raise PiProtocolError(f"it sent a record whose {name} is no text")
-        return found
-
-    def some_text(self, name: str) -> str:
-        return self.text(name) if isinstance(self.fields.get(name), str) else ""
-
-    def number(self, name: str) -> float:
-        """Return a number that is not negative; whatever else is there counts as none."""
-        found = self.fields.get(name)
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            return 0
-        return float(found) if 0 <= found <= _LARGEST else 0
-
-    def length(self, name: str) -> int:
-        found = self.fields.get(name)
-        return len(found) if isinstance(found, list) else 0
-
-    def inner(self, name: str) -> "_Record":
-        found = self.fields.get(name)
-        return _Record(found if isinstance(found, dict) else {})
-
-    def is_set(self, name: str) -> bool:
-        return self.fields.get(name) is True
+    __slots__ = ()
 
     def reply(self) -> Replied:
         # A line that Pi could not read is answered without a number.
@@ -261,7 +197,7 @@ class _Record:
         return Answered(known.get(reason, StopReason.STOP), message.usage())
 
     def call(self) -> CallBegan | CallEnded:
-        call, tool = self.text("toolCallId")[:_NAME_CHARS], self.text("toolName")[:_NAME_CHARS]
+        call, tool = self.text("toolCallId")[:NAME_CHARS], self.text("toolName")[:NAME_CHARS]
         if self.some_text("type") == "tool_execution_start":
             return CallBegan(call, tool, self.inner("args").fields)
         return CallEnded(call, tool, self.is_set("isError"))
@@ -278,20 +214,8 @@ class _Record:
             return ExtensionFailed(f"{where}: {fault}")
         method = self.some_text("method")
         if method == "input" and self.some_text("title") == ASKING:
-            return Asked(self.text("id"), _question(self.text("placeholder")))
+            return Asked(self.text("id"), decode_question(self.text("placeholder")))
         return DialogOpened(self.text("id")) if method in _DIALOGS else None
-
-    def usage(self) -> Usage:
-        """Return the usage that this message or summary reports."""
-        usage = self.inner("usage")
-        cached, written = usage.number("cacheRead"), usage.number("cacheWrite")
-        return Usage(
-            input_tokens=int(usage.number("input") + cached + written),
-            output_tokens=int(usage.number("output")),
-            cost_usd=usage.inner("cost").number("total"),
-            cache_read_tokens=int(cached),
-            cache_write_tokens=int(written),
-        )
 
 
 def _retry(record: _Record) -> Retrying:
@@ -317,13 +241,3 @@ _READERS: Mapping[str, Callable[[_Record], Heard | None]] = {
     "extension_error": _Record.extension,
     "agent_settled": lambda _: Settled(),
 }
-
-
-def _question(text: str) -> Mapping[str, Any]:
-    try:
-        question = _decode(text)
-    except (ValueError, RecursionError) as error:
-        raise PiProtocolError("its extension asked what is not JSON") from error
-    if not isinstance(question, dict):
-        raise PiProtocolError("its extension asked what is no object")
-    return question

@@ -1,11 +1,18 @@
-"""Keeps Pi's own tools from the files with the user's keys; our own tools do so by themselves."""
+"""Keeps the user's keys from agents that are a Pi, and out of what Pi saves of them."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agents.filetools.secrets import identify_secrets
 from agents.filetools.tool import ToolContext
+from agents.models.endpoint import Secret
+from agents.models.trouble import strike_out
+from engine.system import files
 
+# What is shorter is a word that a server takes for a key because it must have one.
+_SECRET_CHARS = 8
+_SESSION_LIMIT_BYTES = 1 << 30
 _READS_FILES = frozenset({"read", "grep", "find", "ls"})
 
 
@@ -13,6 +20,7 @@ def secret_refusal(tool: str, arguments: object, context: ToolContext) -> str | 
     """Return why a call of one of Pi's tools is not made, or None; blocks.
 
     A file with keys is not read, and a folder that holds one, however deep, is not searched.
+    Our own tools keep to that by themselves.
     """
     if tool not in _READS_FILES or not isinstance(arguments, Mapping):
         return None
@@ -40,3 +48,23 @@ def _expanded(path: str, home: str | None) -> str:
 
 def _is_below(secret: Path, folder: Path) -> bool:
     return secret.exists() and secret.resolve().is_relative_to(folder.resolve())
+
+
+def revealed(secrets: Iterable[Secret]) -> tuple[str, ...]:
+    """Return the texts of those secrets that are long enough to be told from ordinary words."""
+    return tuple(text for text in (each.reveal() for each in secrets) if len(text) >= _SECRET_CHARS)
+
+
+def strike_out_saved(session: Path, secrets: Iterable[Secret]) -> None:
+    """Take out of what Pi saved what its provider repeated of the user's secrets; blocks.
+
+    Raises:
+        ExternalError: the file cannot be written.
+    """
+    texts = revealed(secrets)
+    try:
+        saved = files.read_regular(session, _SESSION_LIMIT_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return
+    if any(text in saved or json.dumps(text)[1:-1] in saved for text in texts):
+        files.replace_file(session, strike_out(saved, texts).encode(), fault="pi.session")

@@ -2,12 +2,14 @@
 
 import json
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 import trio
 
-from agents.backends.pi_records import Heard, PiProtocolError, decode_record
+from agents.backends.pi_fields import PiProtocolError
+
+_Heard = TypeVar("_Heard")
 
 # The last record of a conversation repeats all of it.
 MAX_LINE_BYTES: Final = 64 << 20
@@ -16,16 +18,19 @@ PATIENCE_S: Final = 30.0
 _PIECE_BYTES = 1 << 16
 
 
-class PiStream:
+class PiStream(Generic[_Heard]):
     """Reads one record after the other; several tasks may send at once."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream, decode: Callable[[bytes], _Heard | None]) -> None:
         """Begin before anything was said.
 
         Args:
             stream: stdin and stdout of the child.
+            decode: returns what a line says, None when nothing in it matters; raises
+                `PiProtocolError`.
         """
         self._stream = stream
+        self._decode = decode
         self._turn = trio.Lock()
         self._lines: deque[bytes] = deque()
         self._parts: list[bytes] = []
@@ -47,7 +52,7 @@ class PiStream:
         if scope.cancelled_caught:
             raise PiProtocolError(f"it took in nothing for {PATIENCE_S:g} s")
 
-    async def receive(self) -> Heard | None:
+    async def receive(self) -> _Heard | None:
         """Return the next thing that matters of what the child says; None when it has ended.
 
         Raises:
@@ -55,7 +60,7 @@ class PiStream:
         """
         while True:
             while self._lines:
-                heard = decode_record(self._lines.popleft())
+                heard = self._decode(self._lines.popleft())
                 if heard is not None:
                     return heard
             piece = await self._receive()

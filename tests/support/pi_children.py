@@ -15,6 +15,7 @@ import trio
 from agents.backends.attempt import AttemptSpec
 from agents.backends.pi_conversation import PiConversation, PiMeans
 from agents.backends.pi_process import PiAgent, PiAgentSpec
+from agents.backends.pi_records import decode_record
 from agents.backends.pi_stream import PiStream
 from agents.budget import Budget
 from agents.definition import Definition
@@ -166,7 +167,7 @@ class Stage:
             attempt.guard(attempt.names(None)),
             model=MODEL,
             means=self.means,
-            stream=PiStream(trio.SocketStream(ours)),
+            stream=PiStream(trio.SocketStream(ours), decode_record),
         )
 
         async def perform() -> None:

@@ -1,5 +1,6 @@
 """A conversation with a child that need not be a Pi: what it says is never believed too far."""
 
+import inspect
 import json
 import re
 from contextlib import suppress
@@ -9,9 +10,9 @@ import pytest
 import trio
 from hypothesis import given, settings, strategies as st
 
-from agents.backends import pi_records
+from agents.backends import pi_fields, pi_records
 from agents.backends.pi_conversation import READY_S, SETTLE_S
-from agents.backends.pi_records import PiProtocolError
+from agents.backends.pi_fields import PiProtocolError
 from agents.backends.pi_stream import MAX_LINE_BYTES, PATIENCE_S
 from agents.budget import Budget, BudgetKind
 from agents.loop import (
@@ -456,7 +457,8 @@ _VALUES = st.recursive(
     max_leaves=8,
 )
 # Every name that the reader of records knows, of fields and of types.
-_WORDS = sorted(set(re.findall(r'"(\w+)"', Path(pi_records.__file__).read_text())))
+_SOURCE = "".join(inspect.getsource(each) for each in (pi_fields, pi_records))
+_WORDS = sorted(set(re.findall(r'"(\w+)"', _SOURCE)))
 _NAMED = st.sampled_from(_WORDS)
 _RECORDS = st.dictionaries(
     _NAMED, _VALUES | _NAMED | st.dictionaries(_NAMED, _VALUES | _NAMED, max_size=5), max_size=9
