@@ -51,6 +51,11 @@ class Premises:
         return self.root / "runtime" / "mailboxes-v4"
 
     @property
+    def launches(self) -> Path:
+        """Holds a folder for each agent that a living process runs, or a dead one has left."""
+        return self.root / "runtime" / "launches"
+
+    @property
     def locks(self) -> Path:
         """Holds the lock files, which are never removed."""
         return self.root / "runtime" / "locks"

@@ -101,6 +101,12 @@ async def end_marked(prefix: str) -> list[ProcessIdentity]:
     return await _end_all(partial(_marked, prefix.encode()))
 
 
+def find_marked(prefix: str) -> list[ProcessIdentity]:
+    """Return every process of this user whose mark starts with `prefix`; blocks."""
+    assert prefix
+    return list(_marked(prefix.encode()))
+
+
 async def end_recorded(identities: Collection[ProcessIdentity]) -> list[ProcessIdentity]:
     """Kill those of `identities` that still are the processes they were, with groups they lead.
 
