@@ -1,40 +1,40 @@
-"""Carries out the calls of an answer: counted, noted, judged or handed to the toolbox."""
+"""Carries out the calls of an answer: counted, noted, and handed to whom they are for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from agents.budget import Budget, BudgetKind
 from agents.filetools.tool import ToolAnswer
-from agents.intake import Intake
 from agents.models.characters import whole_characters
 from agents.models.port import ToolCall
-from agents.submission import SUBMIT_RESULT
 from agents.tidy import summarize_call, tidy_call
 from agents.toolbox import Toolbox
 from engine.core.events import ToolEnded, ToolStarted, ToolUpdated, Trace
 from engine.core.ids import AttemptId
 
-_TOO_LATE = "not carried out: your result was accepted, and with it your work is done"
-_NOT_IN_A_SCRIPT = (
-    f"{SUBMIT_RESULT} cannot be called from a script; end the script, then call it by itself"
-)
+# Carries out a tool that is no part of the toolbox; the call may have a fault.
+OwnTool: TypeAlias = Callable[[ToolCall], Awaitable[ToolAnswer]]
 
 
 @dataclass(slots=True)
 class Hands:
-    """Does what a model asks for in one conversation; nothing once a result is accepted."""
+    """Does what a model asks for in one conversation.
+
+    Attributes:
+        own: the tools by name that the agent calls beside those of the toolbox, and never from a
+            script.
+    """
 
     attempt: AttemptId
-    intake: Intake
     toolbox: Toolbox
     budget: Budget
     note: Callable[[Trace], None]
+    own: Mapping[str, OwnTool]
     _nested: int = 0
 
     async def carry_out(self, call: ToolCall) -> ToolAnswer | BudgetKind:
         """Return the answer to a call, or what forbids it."""
-        if self.intake.accepted is not None:
-            return ToolAnswer(_TOO_LATE, is_error=True)
         tripped = self.budget.begin_call()
         if tripped is not None:
             return tripped
@@ -50,14 +50,14 @@ class Hands:
         return answer
 
     async def _perform(self, call: ToolCall, *, is_nested: bool) -> ToolAnswer | BudgetKind:
+        own = self.own.get(call.name)
+        if own is not None and not is_nested:
+            return await own(call)
         if call.fault is not None:
-            if call.name == SUBMIT_RESULT:
-                self.intake.refused = call.fault
             return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
-        if call.name == SUBMIT_RESULT:
-            if is_nested:
-                return ToolAnswer(_NOT_IN_A_SCRIPT, is_error=True)
-            return self.intake.judge(call.arguments)
+        if own is not None:
+            fault = "cannot be called from a script; end the script, then call it by itself"
+            return ToolAnswer(f"{call.name} {fault}", is_error=True)
 
         def update(text: str) -> None:
             self.note(ToolUpdated(self.attempt, call.id, call.name, text))

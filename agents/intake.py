@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 
+import trio
+
 from agents.budget import Budget
 from agents.filetools.tool import ToolAnswer
+from agents.models.port import ToolCall
 from agents.steering import Steers
 from agents.submission import Submission, SubmissionRules, check_submission
 
@@ -31,6 +34,14 @@ class Intake:
     held_back: bool = False
     refused: str = ""
     is_behind: bool = False
+
+    async def take(self, call: ToolCall) -> ToolAnswer:
+        """Return what the agent is told about a call that hands a result in."""
+        await trio.lowlevel.checkpoint()
+        if call.fault is not None:
+            self.refused = call.fault
+            return ToolAnswer(f"{call.name}: {call.fault}", is_error=True)
+        return self.judge(call.arguments)
 
     def judge(self, arguments: object) -> ToolAnswer:
         """Return what the agent is told about the result that it hands in."""

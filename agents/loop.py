@@ -17,6 +17,7 @@ from agents.compaction import (
     find_cut,
     summary_request,
 )
+from agents.filetools.tool import ToolAnswer
 from agents.intake import Intake
 from agents.models.port import (
     AnswerFailed,
@@ -39,6 +40,7 @@ REMINDER = (
     f"You have not handed in a result. Call `{SUBMIT_RESULT}` now, alone, with what you have. If"
     " the work is not done, say so there."
 )
+_TOO_LATE = "not carried out: your result was accepted, and with it your work is done"
 _CUT_OFF = (
     "Your answer was cut off because it grew too long, and nothing of it was carried out that was"
     " not complete. Go on in smaller steps."
@@ -149,9 +151,10 @@ async def run_agent(spec: AgentSpec, toolbox: Toolbox, means: AgentMeans) -> Age
     talk = Talk(means.session, spec.system, tools)
     await talk.open(spec.brief)
     intake = Intake(spec.rules, means.budget, means.steers)
-    hands = Hands(spec.attempt, intake, toolbox, means.budget, means.note)
+    own = {SUBMIT_RESULT: intake.take}
+    hands = Hands(spec.attempt, toolbox, means.budget, means.note, own)
     asker = Asker(spec.attempt, means.model, means.traffic, means.budget, means.note)
-    return await _Conversation(spec.attempt, means, talk, hands, asker).lead()
+    return await _Conversation(spec.attempt, means, talk, intake, hands, asker).lead()
 
 
 @dataclass(slots=True)
@@ -166,6 +169,7 @@ class _Conversation:
     attempt: AttemptId
     means: AgentMeans
     talk: Talk
+    intake: Intake
     hands: Hands
     asker: Asker
     reminded: bool = False
@@ -183,7 +187,7 @@ class _Conversation:
         tripped = budget.begin_turn()
         if tripped is not None:
             return self._exceeded(tripped)
-        self.hands.intake.held_back = False
+        self.intake.held_back = False
         await self._deliver(follow_ups=False)
         answer = await self._next_answer()
         tripped = budget.tripped()
@@ -194,21 +198,21 @@ class _Conversation:
         tripped = await self._carry_out(answer.calls)
         if tripped is not None:
             return self._exceeded(tripped)
-        if self.hands.intake.accepted is not None:
-            return Submitted(self.hands.intake.accepted, budget.spent)
+        if self.intake.accepted is not None:
+            return Submitted(self.intake.accepted, budget.spent)
         return await self._keep_going(answer)
 
     async def _keep_going(self, answer: AssistantMessage) -> NoResult | None:
         """Give an agent that would stop now a reason to go on, if there is one left."""
         stops = not answer.calls
-        if not (stops or self.hands.intake.held_back):
+        if not (stops or self.intake.held_back):
             return None
         if self.means.budget.has_turn and await self._deliver(follow_ups=True):
             return None
         if stops and self.cuts == 1 and self.means.budget.has_turn:
             await self.talk.say(_CUT_OFF)
         elif stops and (self.reminded or not self.means.budget.has_turn):
-            return NoResult(self.means.budget.spent, self.hands.intake.refused)
+            return NoResult(self.means.budget.spent, self.intake.refused)
         elif stops:
             self.reminded = True
             await self.talk.say(REMINDER)
@@ -280,6 +284,9 @@ class _Conversation:
     async def _carry_out(self, calls: Sequence[ToolCall]) -> BudgetKind | None:
         """Carry calls out in their order; return what forbids the next one, if anything does."""
         for call in calls:
+            if self.intake.accepted is not None:
+                await self.talk.answer(call, ToolAnswer(_TOO_LATE, is_error=True))
+                continue
             answer = await self.hands.carry_out(call)
             if isinstance(answer, BudgetKind):
                 return answer
