@@ -248,7 +248,9 @@ class _Conversation:
 
     async def _ask(self) -> AssistantMessage | AnswerFailed:
         talk = self.talk
-        question = Question(talk.system, talk.messages, talk.tools, frozenset(talk.call_ids))
+        question = Question(
+            talk.system, talk.messages, talk.tools, frozenset(talk.history.call_ids)
+        )
         message, end = await self.asker.ask(question, self._keep_broken)
         if isinstance(end, AnswerFailed):
             return end
