@@ -42,12 +42,12 @@ def declare(tool: Tool) -> ToolDeclaration:
 
 
 class Toolbox:
-    """Tools in a fixed order, behind the guard. `submit_result` is not among them."""
+    """Tools in a fixed order, behind a guard if there is one. `submit_result` is not among them."""
 
     def __init__(
         self,
         names: Sequence[str],
-        guard: Guard,
+        guard: Guard | None,
         context: ToolContext,
         tools: Mapping[str, Tool] = TOOLS,
         script: ScriptTool | None = None,
@@ -56,7 +56,8 @@ class Toolbox:
 
         Args:
             names: in the order in which the model sees them.
-            guard: must know the names, and the script tool's if there is one.
+            guard: must know the names, and the script tool's if there is one; None lets every call
+                pass.
             context: where the tools work.
             tools: all there are.
             script: is shown after the others.
@@ -106,9 +107,10 @@ class Toolbox:
         Returns:
             What forbids a call of the script, instead of an answer, if something does.
         """
-        refusal = await trio.to_thread.run_sync(self._guard.check, name, arguments)
-        if refusal is not None:
-            return ToolAnswer(refusal.message, is_error=True)
+        if self._guard is not None:
+            refusal = await trio.to_thread.run_sync(self._guard.check, name, arguments)
+            if refusal is not None:
+                return ToolAnswer(refusal.message, is_error=True)
         try:
             answer = await self._perform(name, arguments, nested, update)
         except Exception:  # noqa: BLE001 - a tool call's boundary: a bug in a tool must not end the agent

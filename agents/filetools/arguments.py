@@ -6,6 +6,7 @@ the two cannot disagree. A call's arguments are used at once and travel no furth
 
 import sys
 from collections.abc import Mapping
+from math import inf
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -65,6 +66,33 @@ class BashArguments(Request):
         description="a number of seconds, above 0 and up to 86,400, after which it is stopped; "
         "none by default",
     )
+
+    @property
+    def limit_s(self) -> float:
+        """After how many seconds the command is stopped."""
+        return inf if self.timeout is None else self.timeout
+
+
+# How long a command may take whose caller does not say.
+COMMAND_LIMIT_S = 600.0
+
+
+class BoundedBashArguments(BashArguments):
+    """Arguments of a bash that stops every command some time."""
+
+    timeout: float | None = Field(
+        None,
+        gt=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="a number of seconds, above 0 and up to 86,400, after which it is stopped; "
+        f"{COMMAND_LIMIT_S:g} by default",
+    )
+
+    @property
+    def limit_s(self) -> float:
+        """After how many seconds the command is stopped."""
+        return COMMAND_LIMIT_S if self.timeout is None else self.timeout
 
 
 class Edit(Request):

@@ -14,7 +14,7 @@ from pathlib import Path
 import trio
 
 from agents.filetools.answer import BYTE_LIMIT, LINE_LIMIT, Kept, keep_last, with_notes
-from agents.filetools.arguments import BashArguments
+from agents.filetools.arguments import BashArguments, BoundedBashArguments
 from agents.filetools.echo import Echo
 from agents.filetools.target import refuse_replaced
 from agents.filetools.tool import ToolAnswer, ToolContext, ToolFaultError, build
@@ -52,10 +52,9 @@ async def _run(context: ToolContext, arguments: BashArguments, folder: Path) -> 
         mark=context.mark,
     )
     ended = None
-    limit_s = float("inf") if arguments.timeout is None else arguments.timeout
     async with open_flat_nursery() as nursery:
         nursery.start_soon(echo.pass_on)
-        with trio.move_on_after(limit_s):
+        with trio.move_on_after(arguments.limit_s):
             ended = await run(spec)
         nursery.cancel_scope.cancel()
     kept = await trio.to_thread.run_sync(_end_of, output)
@@ -68,7 +67,7 @@ async def _run(context: ToolContext, arguments: BashArguments, folder: Path) -> 
         )
         notes.append("write long output to a file and read the part that matters")
     if ended is None:
-        notes.append(f"the command was stopped after its {limit_s:g} seconds")
+        notes.append(f"the command was stopped after its {arguments.limit_s:g} seconds")
     else:
         notes += _ending(ended)
     is_error = ended is None or ended.code != 0 or ended.overflowed
@@ -120,11 +119,11 @@ def _end_of(output: ToFiles) -> Kept:
     return kept if whole else Kept(kept.lines, complete=False, cut=kept.cut)
 
 
-BASH = build(
-    _bash,
-    "bash",
-    description="Run a shell script in the working directory. Returns what it wrote, of long "
-    f"output the last {LINE_LIMIT} lines or {BYTE_LIMIT // 1024} KB, whichever is less. Processes "
-    "that it starts end with it.",
-    arguments=BashArguments,
+_DESCRIPTION = (
+    "Run a shell script in the working directory. Returns what it wrote, of long output the last "
+    f"{LINE_LIMIT} lines or {BYTE_LIMIT // 1024} KB, whichever is less. Processes that it starts "
+    "end with it."
 )
+BASH = build(_bash, "bash", description=_DESCRIPTION, arguments=BashArguments)
+# For agents whose time nobody else limits.
+BOUNDED_BASH = build(_bash, "bash", description=_DESCRIPTION, arguments=BoundedBashArguments)
