@@ -65,6 +65,8 @@ class Controller:
             `PinataError` where they cannot be read.
         attendant: makes the agent's half for a generation.
         turn: held by each call: they are carried out one after the other.
+        cleanup_errors: why records of generations that are gone could not be removed; kept by
+            whoever tries to remove them.
     """
 
     premises: Premises
@@ -74,3 +76,4 @@ class Controller:
     roster: Callable[[], Awaitable[Roster]]
     attendant: Callable[[Birth], Attendant]
     turn: trio.Lock = field(default_factory=trio.Lock)
+    cleanup_errors: dict[GenerationId, str] = field(default_factory=dict)
