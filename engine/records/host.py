@@ -82,7 +82,9 @@ class HelloFrame(Request):
     """The first frame of a client.
 
     Attributes:
-        role: a session attaches; a nudge has the host look for what is to be told, and goes.
+        role: a session attaches; a nudge has the host look for what is to be told, and goes; a
+            person reaches into the session's herd from a terminal.
+        owner: the session, the host's or one of its agents', whose agents a person means.
         mode: in which mode the session's program works, for the record.
         trust: what the session says about trusting the project; see `Context.project_trust`.
         lends_models: whether the client understands what `engine.records.host_models` asks.
@@ -92,8 +94,9 @@ class HelloFrame(Request):
     type: Literal["hello"]
     v: Annotated[Literal[1], Field(description="1, the version that this host speaks")]
     token: str
-    role: Literal["session", "nudge"]
+    role: Literal["session", "nudge", "person"]
     session: str
+    owner: Annotated[str | None, Field(max_length=_MOST_ID_CHARS)] = None
     cwd: Annotated[
         str,
         Field(max_length=_PATH_LIMIT_CHARS, pattern="^/", description="an absolute path"),
@@ -244,7 +247,7 @@ class Told:
     answer: Mapping[str, Any]
 
 
-def hello(token: str, role: Literal["session", "nudge"], session: str) -> dict[str, Any]:
+def hello(token: str, role: Literal["session", "nudge", "person"], session: str) -> dict[str, Any]:
     """Return the hello of a client that says no more than it must."""
     return {"type": "hello", "v": VERSION, "token": token, "role": role, "session": session}
 

@@ -21,7 +21,8 @@ from pinata.work.host_herd import HostHerd, no_herd
 from pinata.work.host_home import ComeHome
 from pinata.work.host_models import HostModels
 from pinata.work.host_seat import Send, show_nothing
-from pinata.work.host_server import HostServer, Terms, open_server
+from pinata.work.host_server import HostServer, open_server
+from pinata.work.host_terms import Terms
 from pinata.work.observer import NoOnlooker, Onlooker
 from pinata.work.owned_run import OwnedRun
 from pinata.work.runtime import Runtime, open_runtime

@@ -43,12 +43,14 @@ class Asked:
     Attributes:
         cwd: where the client stands.
         trust: see `pinata.work.context.Context.project_trust`.
+        owner: whose agents a person means; None where the session itself calls.
     """
 
     tool: str
     arguments: Mapping[str, Any]
     cwd: Path
     trust: bool | None
+    owner: str | None = None
 
 
 class Perform(Protocol):

@@ -1,12 +1,11 @@
 """Serves a session: greets its clients, takes their frames, and leaves when it is time to."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
 import trio
 
@@ -38,14 +37,10 @@ from pinata.work.host_calls import (
     Asked,
     Calls,
     Opened,
-    Perform,
     Tell,
-    TextOf,
-    as_it_is,
 )
-from pinata.work.host_delivery import Dispatch, Owed
+from pinata.work.host_delivery import Dispatch
 from pinata.work.host_greeting import HELLO_LIMIT_BYTES, Door
-from pinata.work.host_herd import HostHerd, NoHerd
 from pinata.work.host_home import ComeHome, Home
 from pinata.work.host_life import (
     Act,
@@ -62,8 +57,9 @@ from pinata.work.host_life import (
     advance,
     begin,
 )
-from pinata.work.host_models import HostModels
-from pinata.work.host_seat import Seat, Send, show_nothing
+from pinata.work.host_person import serve_person
+from pinata.work.host_seat import Seat
+from pinata.work.host_terms import Runs, Terms
 
 FRAME_LIMIT_BYTES: Final = 16 << 20
 # A client that attaches hears at once what the homecoming found, unless that takes long.
@@ -73,65 +69,6 @@ _WATCHED_MODES: Final = frozenset({"tui", "rpc"})
 _LAST_WORDS_S = 1.0
 _FAULT = "a fault of pinata has ended this connection; the log of the host tells more"
 _log = logging.getLogger(f"pinata.{__name__}")
-
-Show = Callable[[Send], Awaitable[None]]
-
-
-class Runs(Protocol):
-    """The runs of the host's process."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether none is under way."""
-        ...
-
-    @property
-    def broken_off(self) -> Mapping[RunId, str]:
-        """Why runs broke off that have not gone on since."""
-        ...
-
-    async def wait_idle(self) -> None:
-        """Return when none is under way."""
-        ...
-
-    async def wait_mortal(self) -> None:
-        """Return when none is under way that ends with its session."""
-        ...
-
-    def cancel_mortal(self, reason: str) -> None:
-        """Ask those to end that do not survive their session."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a server serves, and with what.
-
-    Attributes:
-        session: the key of its session.
-        token: what a client must show.
-        version: of this program.
-        tools: described, as clients are told of them.
-        perform: carries out calls.
-        owed: what the session has still to be told.
-        show: keeps what a client shows of the work up to date; never returns.
-        models: those that clients lend.
-        herd: the agents of its session.
-        text_of: what models read of answers.
-        asked: called whenever somebody asks for something, or a run has ended.
-    """
-
-    session: str
-    token: str
-    version: str
-    tools: Sequence[Mapping[str, Any]]
-    perform: Perform
-    owed: Owed
-    show: Show = show_nothing
-    models: HostModels = field(default_factory=HostModels)
-    herd: HostHerd = field(default_factory=NoHerd)
-    text_of: TextOf = as_it_is
-    asked: Callable[[], None] = lambda: None
 
 
 class HostServer:
@@ -203,6 +140,9 @@ class HostServer:
             self._dispatch.look()
             return
         reader.limit_bytes = FRAME_LIMIT_BYTES
+        if hello.role == "person":
+            await serve_person(reader, stream, hello, self._terms)
+            return
         await self._attend(reader, stream, hello)
 
     async def _attend(

@@ -17,7 +17,8 @@ from pinata.work.frames import FrameReader, encode_frame
 from pinata.work.host_calls import Asked, Opened, Tell
 from pinata.work.host_models import HostModels
 from pinata.work.host_seat import show_nothing
-from pinata.work.host_server import HostServer, Show, Terms, open_server
+from pinata.work.host_server import HostServer, open_server
+from pinata.work.host_terms import Show, Terms
 from pinata.work.observer import OpenedRun
 
 TOKEN = "t" * 43
