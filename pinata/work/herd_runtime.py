@@ -16,7 +16,7 @@ import trio
 
 from agents.herdsman.errors import Category, HerdError, Trouble, broken, not_found
 from agents.herdsman.identity import Correlation, GenerationId, Handle, Identity
-from agents.herdsman.launches import is_alive, recorded_launch
+from agents.herdsman.launches import recorded_launch
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import ProcessStamp, Proof, State
 from agents.herdsman.runtime import (
@@ -33,6 +33,7 @@ from engine.core.errors import PinataError
 from engine.core.spec import Backend
 from engine.system.nursery import open_flat_nursery
 from pinata.work.herd_processes import find_foreground
+from pinata.work.herd_strangers import slots_of
 
 # What an agent that was told to end may take until nothing of it is left.
 STOP_S: Final = 5.0
@@ -136,7 +137,7 @@ class HerdRuntime:
     async def inventory(self, states: Sequence[State]) -> Inventory:
         """See `Runtime`."""
         strangers = [one for one in states if one.of.generation not in self._agents]
-        slots = await trio.to_thread.run_sync(self._slots_of, strangers)
+        slots = await trio.to_thread.run_sync(slots_of, strangers, self._host)
         up = [(each.identity, each.conversation) for each in self._agents.values()]
         answers: dict[Handle, LiveAgent] = {}
 
@@ -160,15 +161,6 @@ class HerdRuntime:
             for each in self._agents.values()
         ]
         return Inventory(tuple(answers.values()), (*own, *slots))
-
-    def _slots_of(self, states: Sequence[State]) -> list[Slot]:
-        """Return where generations that are none of this process may still be; blocks."""
-        return [Slot(one.handle, one.session) for one in states if self._may_be_there(one.proof)]
-
-    def _may_be_there(self, proof: Proof) -> bool:
-        if proof.child is not None and is_alive(proof.child):
-            return True
-        return proof.host != self._host and is_alive(proof.host)
 
     async def stop(self, identity: Identity) -> None:
         """See `Runtime`."""
