@@ -12,6 +12,11 @@ def last_bytes(text: str, limit_bytes: int) -> tuple[str, bool]:
     return data[len(data) - limit_bytes :].decode("utf-8", "ignore"), True
 
 
+def first_bytes(text: str, limit_bytes: int) -> str:
+    """Return the beginning of a text, at most so long."""
+    return text.encode("utf-8", "replace")[:limit_bytes].decode("utf-8", "ignore")
+
+
 def without_middle(text: str, limit_bytes: int) -> tuple[str, bool]:
     """Return a text whose middle gives way to a note if it is too long, and whether it was.
 

@@ -56,6 +56,11 @@ class Premises:
         return self.root / "runtime" / "launches"
 
     @property
+    def overflow(self) -> Path:
+        """Holds the latest answers that were too long for a model; nothing depends on them."""
+        return self.root / "runtime" / "overflow"
+
+    @property
     def locks(self) -> Path:
         """Holds the lock files, which are never removed."""
         return self.root / "runtime" / "locks"
