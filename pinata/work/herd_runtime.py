@@ -106,7 +106,11 @@ class _Agent:
 
 
 class HerdRuntime:
-    """The agents of this process; a `Runtime`."""
+    """The agents of this process; a `Runtime`.
+
+    Attributes:
+        premises: of their herd.
+    """
 
     def __init__(
         self, premises: Premises, find_way: FindWay, host: ProcessStamp, nursery: trio.Nursery
@@ -119,7 +123,7 @@ class HerdRuntime:
             host: this process.
             nursery: in which agents run; it outlives all that use this.
         """
-        self._premises = premises
+        self.premises = premises
         self._find_way = find_way
         self._host = host
         self._nursery = nursery
@@ -227,12 +231,12 @@ class HerdRuntime:
         finally:
             del self._agents[agent.launch.generation]
             agent.is_gone.set()
-            self._premises.signals.ring(agent.launch.owner)
+            self.premises.signals.ring(agent.launch.owner)
 
     async def _lead(self, agent: _Agent, way: Way, started: Callable[[Started], None]) -> None:
         launch = agent.launch
         async with (
-            recorded_launch(self._premises, launch.generation, self._host) as agent.mark,
+            recorded_launch(self.premises, launch.generation, self._host) as agent.mark,
             way.open(agent.mark) as conversation,
         ):
             proof = Proof(_stored(way.backend), self._host, conversation.child, agent.mark)
