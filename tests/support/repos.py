@@ -21,6 +21,8 @@ _IDENTITY = {
     "GIT_COMMITTER_EMAIL": "somebody@example.org",
     "GIT_COMMITTER_DATE": "2020-01-01T12:00:00Z",
 }
+# What Git would start after a commit, to find that there is nothing to tidy up.
+_NO_UPKEEP = ("-c", "maintenance.auto=false")
 
 
 def git_env(home: Path) -> dict[str, str]:
@@ -31,6 +33,38 @@ def git_env(home: Path) -> dict[str, str]:
         "XDG_CONFIG_HOME": str(home / "config"),
         "LC_ALL": "C.UTF-8",
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What a folder holds, by paths relative to it; a folder stands before what is in it."""
+
+    folders: tuple[Path, ...]
+    files: tuple[tuple[Path, bytes, int], ...]
+
+    @classmethod
+    def read(cls, root: Path) -> Self:
+        paths = sorted(root.rglob("*"))
+        return cls(
+            tuple(path.relative_to(root) for path in paths if path.is_dir()),
+            tuple(
+                (path.relative_to(root), path.read_bytes(), path.stat().st_mode)
+                for path in paths
+                if path.is_file()
+            ),
+        )
+
+    def write(self, root: Path) -> None:
+        root.mkdir()
+        for folder in self.folders:
+            (root / folder).mkdir()
+        for path, content, mode in self.files:
+            (root / path).write_bytes(content)
+            (root / path).chmod(mode)
+
+
+# Git's private files after the first commit, by what that commit holds.
+_private: dict[tuple[tuple[str, str | bytes], ...], _Folder] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +80,26 @@ class RepoBuilder:
 
     @classmethod
     def create(cls, root: Path, files: dict[str, str | bytes] | None = None) -> Self:
-        """Make a repository at `root` with one commit that holds `files`."""
+        """Make a repository at `root` with one commit that holds `files`.
+
+        Git makes the first one with these files. The next ones get the same private files, and Git
+        only looks at the checkout.
+        """
         home = root.with_name(f"{root.name}-home")
         home.mkdir()
         root.mkdir()
         builder = cls(root, git_env(home))
-        builder.git("init", "--quiet", "--initial-branch=main")
-        for path, content in (files or {"kept.txt": "kept\n"}).items():
+        held = files or {"kept.txt": "kept\n"}
+        for path, content in held.items():
             builder.write(path, content)
-        builder.commit("first")
+        private = _private.get(key := tuple(held.items()))
+        if private is None:
+            builder.git("init", "--quiet", "--initial-branch=main")
+            builder.commit("first")
+            _private[key] = _Folder.read(root / ".git")
+        else:
+            private.write(root / ".git")
+            builder.git("update-index", "--refresh")
         return builder
 
     @property
@@ -70,7 +115,7 @@ class RepoBuilder:
         with ThreadPoolExecutor(1) as thread:
             done = thread.submit(
                 lambda: subprocess.run(
-                    ["git", *arguments],
+                    ["git", *_NO_UPKEEP, *arguments],
                     cwd=self.root,
                     env=whole,
                     input=stdin,
