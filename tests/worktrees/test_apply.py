@@ -373,11 +373,17 @@ def _names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+def _other_file_system(than: Path) -> Path:
+    """Return a folder of another file system: of that in memory, or of a disk."""
+    places = (Path("/dev/shm"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 (what each Linux has)
+    return next(place for place in places if place.stat().st_dev != than.stat().st_dev)
+
+
 async def test_slots_lie_beside_a_checkout_on_a_file_system_of_its_own(
     repo: RepoBuilder, tmp_path: Path
 ) -> None:
     setting = await set_up(repo, change_three)
-    elsewhere = Path("/dev/shm") / f"pinata-test-{os.getpid()}"  # noqa: S108 (another file system)
+    elsewhere = _other_file_system(tmp_path) / f"pinata-test-{os.getpid()}"
     setting = setting.with_folder(elsewhere)
     try:
         beside = _names_in(tmp_path)
