@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import trio
 
@@ -64,6 +65,8 @@ class Controller:
         roster: reads the definitions that hold now; each call may find other ones. Raises
             `PinataError` where they cannot be read.
         attendant: makes the agent's half for a generation.
+        agent_dir: the Pi agent directory, in which sessions are saved; None where nobody knows.
+        home: what `~` stands for; None where nobody knows.
         turn: held by each call: they are carried out one after the other.
         cleanup_errors: why records of generations that are gone could not be removed; kept by
             whoever tries to remove them.
@@ -75,5 +78,7 @@ class Controller:
     caller: Caller
     roster: Callable[[], Awaitable[Roster]]
     attendant: Callable[[Birth], Attendant]
+    agent_dir: Path | None = None
+    home: Path | None = None
     turn: trio.Lock = field(default_factory=trio.Lock)
     cleanup_errors: dict[GenerationId, str] = field(default_factory=dict)
