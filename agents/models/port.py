@@ -108,12 +108,16 @@ class Usage:
 
 
 class StopReason(Enum):
-    """Why a model stopped talking; the values are the words of a Pi session file."""
+    """Why a model stopped talking; the values are the words of a Pi session file.
+
+    ABORTED is what a model that was told to stop did.
+    """
 
     STOP = "stop"
     TOOL_USE = "toolUse"
     LENGTH = "length"
     ERROR = "error"
+    ABORTED = "aborted"
 
 
 class Trouble(Enum):
