@@ -1,0 +1,70 @@
+"""Which tools of this process a managed agent gets, beside those of the herd."""
+
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Final
+
+from agents.filetools.bash import BOUNDED_BASH
+from agents.filetools.registry import TOOLS
+from agents.filetools.tool import Tool
+from agents.herd_definition import HerdDefinition
+from agents.herdsman.errors import invalid
+from agents.loadout import CODEMODE, READING_TOOLS
+from engine.core.quote import name_list, quote_value
+from engine.core.spec import Kind
+
+# In lists of tools a word that says whether the agent may delegate, and never a tool.
+_DELEGATES: Final = "agent"
+_ALL: Final = ("read", "bash", "edit", "write", "grep", "find", "ls")
+# Nobody else limits the time of a managed agent.
+MANAGED_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({**TOOLS, "bash": BOUNDED_BASH})
+
+
+def offered_tools(definition: HerdDefinition, mandatory: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the tools, in the order in which the model sees them.
+
+    A definition that lists tools gets those, else all that there are, or those that change nothing
+    where its kind asks for that.
+
+    Args:
+        definition: as it holds for the agent.
+        mandatory: the names of the herd's tools, which no definition takes away.
+
+    Raises:
+        HerdError: it lists tools that agents of this process do not have, or would take one of
+            the herd's away.
+    """
+    _refuse_to_take(definition, mandatory)
+    own = {_DELEGATES, CODEMODE, *mandatory}
+    if definition.tools is not None:
+        stated = tuple(dict.fromkeys(tool for tool in definition.tools if tool not in own))
+    elif definition.no_tools or definition.no_builtin_tools:
+        stated = ()
+    else:
+        stated = READING_TOOLS if definition.kind in (Kind.READER, Kind.REVIEWER) else _ALL
+    excluded = definition.exclude_tools or ()
+    wanted = tuple(
+        tool for tool in stated if not any(fnmatchcase(tool, pattern) for pattern in excluded)
+    )
+    unknown = [quote_value(tool) for tool in wanted if tool not in MANAGED_TOOLS]
+    if unknown:
+        raise invalid(
+            f"definition {definition.name} lists {name_list(unknown)}, which agents in this "
+            "process do not have",
+            next_action="leave them out, or have a Pi run the agent: `backend: process`",
+        )
+    return wanted
+
+
+def _refuse_to_take(definition: HerdDefinition, mandatory: Collection[str]) -> None:
+    for pattern in definition.exclude_tools or ():
+        if pattern in mandatory or pattern == _DELEGATES:
+            continue
+        hit = next((tool for tool in sorted(mandatory) if fnmatchcase(tool, pattern)), None)
+        if hit is not None:
+            raise invalid(
+                f"definition {definition.name} excludes the tools {quote_value(pattern)}, which "
+                f"takes {hit} from the agent",
+                next_action="exclude tools by a pattern that leaves those of the herd",
+            )
