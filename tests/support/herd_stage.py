@@ -89,6 +89,7 @@ class PlayedAttendant:
     served: trio.Event = field(default_factory=trio.Event)
     started: Started | None = None
     _rested: trio.Condition = field(default_factory=trio.Condition)
+    _got_on: trio.Event = field(default_factory=trio.Event)
 
     async def serve(self, conversation: Conversation, started: Started) -> None:
         assert not self.served.is_set()
@@ -99,6 +100,7 @@ class PlayedAttendant:
 
     def active(self) -> None:
         self.activity += 1
+        self._got_on.set()
 
     def answered(self, text: str, *, was_aborted: bool) -> None:
         self.told.append((text, was_aborted))
@@ -117,11 +119,20 @@ class PlayedAttendant:
         self.asked.append(reason)
         return self.allows
 
+    async def wait_active(self, count: int) -> None:
+        """Return once the agent got on so many times."""
+        while self.activity < count:
+            self._got_on = trio.Event()
+            await self._got_on.wait()
+
     async def wait_rests(self, count: int) -> None:
         """Return once the conversation came to rest so many times."""
         async with self._rested:
             while len(self.rests) < count:
                 await self._rested.wait()
+
+
+OPEN = ToolReply("the gate is open")
 
 
 @dataclass
@@ -138,7 +149,7 @@ class Gate:
     entered: trio.Event = field(default_factory=trio.Event)
     opened: trio.Event = field(default_factory=trio.Event)
     calls: list[tuple[Mapping[str, Any], bool]] = field(default_factory=list)
-    reply: ToolReply = ToolReply("the gate is open")
+    reply: ToolReply = OPEN
 
     @property
     def tool(self) -> HerdTool:
@@ -150,14 +161,14 @@ class Gate:
         }
         return HerdTool(ToolDeclaration("gate", "Waits for the gate to open.", schema), self._call)
 
-    async def _call(self, arguments: Mapping[str, Any], is_alone: bool) -> ToolReply:
+    async def _call(self, arguments: Mapping[str, Any], is_alone: bool) -> ToolReply:  # noqa: FBT001 - as `HerdTool.call` has it
         self.calls.append((dict(arguments), is_alone))
         self.entered.set()
         await self.opened.wait()
         return self.reply
 
 
-def open_gate(reply: ToolReply = ToolReply("the gate is open")) -> Gate:
+def open_gate(reply: ToolReply = OPEN) -> Gate:
     """Return a gate that lets everybody pass."""
     gate = Gate(reply=reply)
     gate.opened.set()
