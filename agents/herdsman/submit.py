@@ -1,0 +1,153 @@
+"""Leaves a request in an agent's mailbox, and waits until the agent has answered it.
+
+Nothing is resubmitted: a request that was not answered may be accepted all the same, later on.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from agents.herdsman.errors import HerdError, ambiguous, broken, busy
+from agents.herdsman.identity import Identity, RequestId
+from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.preflight import check_same
+from agents.herdsman.record import Acknowledgement, Contents, NoHandOff, Request, State
+from agents.herdsman.records import UnreadableRecordError
+from engine.core.errors import PinataError, reason_of
+
+# How long an owner waits for an answer to a steer, an interrupt or a reply.
+CONTROL_PATIENCE_S: Final = 5.0
+# An answer that nobody rings for is found after this long.
+_LOOK_AGAIN_S: Final = 0.25
+
+
+def _permit(_: Contents) -> None:
+    """Allow whatever was found."""
+
+
+async def submit(
+    mailbox: Mailbox,
+    identity: Identity,
+    request: Request,
+    *,
+    patience_s: float,
+    permit: Callable[[Contents], object] = _permit,
+) -> Acknowledgement | None:
+    """Leave a request for exactly this generation, and return its answer.
+
+    Args:
+        mailbox: of the agent.
+        identity: of the generation that the request is for.
+        request: to be left.
+        patience_s: how long to wait for the answer.
+        permit: raises for contents with which the request cannot be left; called under the lock.
+
+    Returns:
+        The answer; None where there was none in time. The request stays there then.
+
+    Raises:
+        HerdError: the request was not left; see `leave`.
+    """
+    await leave(mailbox, identity, request, permit=permit)
+    return await wait_answer(mailbox, request, patience_s=patience_s)
+
+
+async def leave(
+    mailbox: Mailbox,
+    identity: Identity,
+    request: Request,
+    *,
+    permit: Callable[[Contents], object] = _permit,
+) -> None:
+    """Leave a request for exactly this generation, unless it has one that it has not answered.
+
+    Raises:
+        HerdError: TARGET_NOT_FOUND where the mailbox is another generation's or nobody's,
+            TARGET_AMBIGUOUS where it cannot be read, AGENT_BUSY where somebody has its lock or it
+            holds a request that is not answered, and what `permit` raises. Nothing was left then.
+    """
+    async with mailbox.claim():
+        contents = await read_exact(mailbox, identity)
+        if not isinstance(contents.hand_off, NoHandOff):
+            raise busy(
+                f"agent {identity.of.label!r} has not answered an earlier request yet",
+                next_action="wait for its answer; do not send the same again",
+            )
+        permit(contents)
+        await _remove_answered(mailbox, contents.state)
+        await mailbox.write_request(request)
+
+
+async def wait_answer(
+    mailbox: Mailbox, request: Request, *, patience_s: float
+) -> Acknowledgement | None:
+    """Return the agent's answer to a request that was left; None where there is none in time."""
+    signals, owner = mailbox.premises.signals, request.of.owner
+    # From now on, so that an answer between the first look and the first wait is heard.
+    listener = signals.listen(owner)
+    try:
+        with trio.move_on_after(patience_s):
+            while True:
+                answer = await _answer(mailbox, request.request)
+                if answer is not None:
+                    return answer
+                with trio.move_on_after(_LOOK_AGAIN_S):
+                    await listener.wait()
+    finally:
+        signals.leave(owner, listener)
+    return None
+
+
+async def read_exact(mailbox: Mailbox, identity: Identity) -> Contents:
+    """Return what a mailbox holds, which must be exactly this generation's.
+
+    Raises:
+        HerdError: TARGET_NOT_FOUND where it is another one's or nobody's, TARGET_AMBIGUOUS where
+            that cannot be told.
+    """
+    label = identity.of.label
+    try:
+        contents = await mailbox.read()
+    except UnreadableRecordError as error:
+        raise ambiguous(f"the mailbox of agent {label!r} cannot be read: {error}") from error
+    return check_same(identity, contents)
+
+
+async def _remove_answered(mailbox: Mailbox, state: State) -> None:
+    """Remove what is answered, but for the active task: the next answer would revive it.
+
+    Raises:
+        HerdError: AGENT_BUSY where one is not in the agent's history yet, INTERNAL_FAILURE where
+            one cannot be removed.
+    """
+    if state.injection is not None and state.injection.request != state.active:
+        raise busy(
+            f"agent {state.of.label!r} is still taking in what it was told before",
+            next_action="try again in a moment",
+        )
+    answered = {state.completed}
+    if state.acknowledgement is not None:
+        answered.add(state.acknowledgement.request)
+    for request in answered - {None, state.active}:
+        assert request is not None
+        try:
+            await mailbox.remove_request(request)
+        except OSError as error:
+            raise _not_removed(request, reason_of(error)) from error
+        except PinataError as error:
+            raise _not_removed(request, str(error)) from error
+
+
+def _not_removed(request: RequestId, reason: str) -> HerdError:
+    return broken(f"the answered request {request} cannot be removed: {reason}")
+
+
+async def _answer(mailbox: Mailbox, request: RequestId) -> Acknowledgement | None:
+    """Return the agent's answer to a request; None where there is none, or that cannot be told."""
+    try:
+        state = await mailbox.read_state()
+    except PinataError:
+        return None
+    said = None if state is None else state.acknowledgement
+    return said if said is not None and said.request == request else None
