@@ -1,0 +1,192 @@
+"""Closing an agent: it is stopped, with all that work for it before it, and its records removed.
+
+Who works for another goes before it, and the state file last of its mailbox, so that what is left
+after a failure can be found and closed again. Saved sessions and results are never touched.
+"""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from agents.herdsman.controller import Controller
+from agents.herdsman.errors import HerdError, ambiguous, broken
+from agents.herdsman.identity import Identity, Label
+from agents.herdsman.look import Look, look
+from agents.herdsman.mailbox import Mailbox, delegation_lock, lifecycle_lock
+from agents.herdsman.preflight import ClosePlan, CloseStep, check_closable, check_same
+from agents.herdsman.presence import Presence
+from agents.herdsman.projection import undelivered_results
+from agents.herdsman.submit import read_exact
+from engine.core.errors import PinataError
+
+_CLOSE: Final = "close"
+
+
+async def close(controller: Controller, *, agent: str) -> dict[str, Any]:
+    """Close an agent of the caller's own, after all that work for it.
+
+    A question that it waits with is given up. What was closed before a failure stays closed.
+
+    Returns:
+        With `cleanup_error` where the agent is gone and its records could not be removed.
+
+    Raises:
+        HerdError: the agent was not closed; `details` name those below it that were.
+    """
+    found = (await look(controller.premises, controller.runtime)).find(controller.caller, agent)
+    closing = _Closing(controller, found.contents.state.identity)
+    try:
+        await closing.run()
+    except HerdError as error:
+        ids = _ids(closing.target) | error.trouble.ids
+        details = dict(error.trouble.details)
+        if closing.closed:
+            details["closed"] = list(closing.closed)
+        raise error.told(operation=_CLOSE, ids=ids, details=details) from error
+    answer: dict[str, Any] = {"action": _CLOSE, "agent": agent}
+    cleanup_error = controller.cleanup_errors.get(closing.target.of.generation)
+    return answer if cleanup_error is None else {**answer, "cleanup_error": cleanup_error}
+
+
+async def finish_closing(controller: Controller) -> None:
+    """Remove what earlier calls closed and could not remove; what still cannot be is left as it is.
+
+    Raises:
+        HerdError: it cannot be told what is there (INTERNAL_FAILURE).
+    """
+    if not controller.cleanup_errors:
+        return
+    seen = await look(controller.premises, controller.runtime)
+    found = {one.state.of.generation: one for one in seen.scan.contents}
+    for generation in tuple(controller.cleanup_errors):
+        if generation not in found:
+            del controller.cleanup_errors[generation]
+            continue
+        identity = found[generation].state.identity
+        try:
+            async with _mailbox(controller, identity).claim():
+                await _Closing(controller, identity).end(identity)
+        except HerdError as error:
+            controller.cleanup_errors[generation] = str(error)
+
+
+@dataclass(slots=True)
+class _Closing:
+    """One close.
+
+    Attributes:
+        target: the agent of the call.
+        closed: those below it that are closed.
+    """
+
+    controller: Controller
+    target: Identity
+    closed: list[Label] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Close all.
+
+        Raises:
+            HerdError: see `close`.
+        """
+        caller, premises = self.controller.caller, self.controller.premises
+        async with AsyncExitStack() as stack:
+            if not caller.is_lead:
+                # Whoever closes the caller with its agents must not meet it at work on them.
+                own = delegation_lock(premises, caller.workspace, caller.session)
+                await stack.enter_async_context(own)
+            # The agent starts and tells no others from here on.
+            of = self.target.of
+            theirs = delegation_lock(premises, of.workspace, self.target.session)
+            await stack.enter_async_context(theirs)
+            await stack.enter_async_context(_mailbox(self.controller, self.target).claim())
+            plan = await self._plan()
+            while plan.below:
+                await self._close_below(plan.below[0])
+                plan = await self._plan()
+            await self.end(self.target)
+
+    async def end(self, identity: Identity) -> None:
+        """Stop one agent and remove its records, whose lock is held.
+
+        That these cannot be removed is no failure: the agent is gone, and it is remembered.
+
+        Raises:
+            HerdError: its records are all there; it may have been stopped.
+        """
+        mailbox = _mailbox(self.controller, identity)
+        seen = await self._look()
+        contents = await read_exact(mailbox, identity)
+        observed = seen.observe(contents.state)
+        check_closable(contents, observed)
+        if observed.presence is Presence.LIVE:
+            await self._stop(mailbox, identity)
+        generation, errors = identity.of.generation, self.controller.cleanup_errors
+        try:
+            await mailbox.remove()
+        except PinataError as error:
+            errors[generation] = str(error)
+        else:
+            errors.pop(generation, None)
+
+    async def _stop(self, mailbox: Mailbox, identity: Identity) -> None:
+        async with lifecycle_lock(self.controller.premises, identity.of.workspace):
+            await self.controller.runtime.stop(identity)
+        contents = await read_exact(mailbox, identity)
+        if undelivered_results(contents):
+            raise ambiguous(
+                f"agent {identity.of.label!r} has produced a result while it was stopped",
+                next_action="go on: the result is delivered, and the agent closed, by itself",
+            )
+        if (await self._look()).observe(contents.state).presence is not Presence.LOST:
+            raise broken(
+                f"agent {identity.of.label!r} is still there after it was stopped",
+                next_action="call agent_list, and close it again if that is offered",
+            )
+
+    async def _close_below(self, step: CloseStep) -> None:
+        """Close an agent that works for another; its records must be gone then.
+
+        Raises:
+            HerdError: with what names it, and the agent that it works for.
+        """
+        identity = step.identity
+        try:
+            async with _mailbox(self.controller, identity).claim():
+                await self.end(identity)
+            left = self.controller.cleanup_errors.get(identity.of.generation)
+            if left is not None:
+                raise broken(
+                    f"the records of agent {identity.of.label!r} cannot be removed: {left}",
+                    next_action=f"close agent {self.target.of.label!r} again",
+                )
+        except HerdError as error:
+            assert step.parent is not None
+            details = {**error.trouble.details, "parent": step.parent.of.label}
+            raise error.told(ids=_ids(identity), details=details) from error
+        self.closed.append(identity.of.label)
+
+    async def _plan(self) -> ClosePlan:
+        """Return what is to be closed, by a fresh look.
+
+        Raises:
+            HerdError: the agent is not the one it was, or something cannot be proved.
+        """
+        seen, caller = await self._look(), self.controller.caller
+        contents = seen.find(caller, self.target.of.label).contents
+        return seen.plan_close(caller, check_same(self.target, contents))
+
+    async def _look(self) -> Look:
+        return await look(self.controller.premises, self.controller.runtime)
+
+
+def _mailbox(controller: Controller, identity: Identity) -> Mailbox:
+    return Mailbox.of(controller.premises, identity.of.workspace, identity.of.label)
+
+
+def _ids(identity: Identity) -> dict[str, str]:
+    return {
+        "agent": identity.of.label,
+        "pane_id": identity.of.handle,
+        "session_id": identity.session,
+    }

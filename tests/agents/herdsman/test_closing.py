@@ -1,0 +1,296 @@
+"""Tests of `agents.herdsman.closing`."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents.herdsman.closing import close, finish_closing
+from agents.herdsman.controller import Controller
+from agents.herdsman.controls import reply
+from agents.herdsman.errors import Category, HerdError, not_found
+from agents.herdsman.identity import GenerationId, Identity
+from agents.herdsman.look import look
+from agents.herdsman.mailbox import Mailbox, delegation_lock
+from agents.herdsman.reads import list_agents
+from agents.herdsman.record import Ask
+from agents.herdsman.runtime import Lifecycle
+from engine.core.errors import ExternalError
+from tests.support.herd_owners import TASK, Stage
+from tests.support.herd_records import NOW_MS, ask_id, session, uid
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage.at(tmp_path)
+
+
+async def refused(
+    stage: Stage, agent: str = "scout", controller: Controller | None = None
+) -> HerdError:
+    with pytest.raises(HerdError) as caught:
+        await close(controller or stage.controller(), agent=agent)
+    return caught.value
+
+
+async def labels(stage: Stage) -> set[str]:
+    """Return whose mailboxes there are."""
+    return {one.state.of.label for one in (await look(stage.premises, stage.runtime)).scan.contents}
+
+
+async def tools(stage: Stage, agent: str = "scout") -> list[str]:
+    answer = await list_agents(stage.controller())
+    [record] = [each for each in answer["agents"] if each.get("agent") == agent]
+    return list(record["available_tools"])
+
+
+def failing_removal(monkeypatch: pytest.MonkeyPatch, label: str) -> None:
+    """Have the records of one agent stay."""
+    usual = Mailbox.remove
+
+    async def remove(self: Mailbox) -> None:
+        if self.label == label:
+            raise ExternalError("the disk is broken")
+        await usual(self)
+
+    monkeypatch.setattr(Mailbox, "remove", remove)
+
+
+async def test_an_agent_that_is_closed_leaves_its_session_and_a_free_label(stage: Stage) -> None:
+    await stage.add("scout")
+    session_file = stage.session_file("scout")
+    session_file.write_text("saved")
+    assert await close(stage.controller(), agent="scout") == {"action": "close", "agent": "scout"}
+    assert stage.runtime.stopped == ["scout"]
+    assert not stage.mailbox("scout").folder.exists()
+    assert not await stage.mailbox("scout").is_occupied()
+    assert session_file.read_text() == "saved"
+
+
+async def test_who_works_for_an_agent_is_closed_before_it(stage: Stage) -> None:
+    await stage.add_parent("lead-dev", "one", "two")
+    await stage.add("scout")
+    await close(stage.controller(), agent="lead-dev")
+    assert stage.runtime.stopped[2:] == ["lead-dev"]
+    assert set(stage.runtime.stopped[:2]) == {"one", "two"}
+    assert await labels(stage) == {"scout"}
+
+
+async def test_an_agent_of_somebody_else_is_not_closed(stage: Stage) -> None:
+    await stage.add("scout", owner=session("another lead"))
+    await stage.add_parent("lead-dev", "worker")
+    for agent in ("scout", "worker", "nobody"):
+        assert (await refused(stage, agent)).trouble.category is Category.TARGET_NOT_FOUND
+    assert stage.runtime.stopped == []
+    assert await labels(stage) == {"scout", "lead-dev", "worker"}
+
+
+async def test_a_lost_agent_leaves_only_records_to_remove(stage: Stage) -> None:
+    await stage.add("scout", lifecycle=None)
+    await close(stage.controller(), agent="scout")
+    assert stage.runtime.stopped == []
+    assert await labels(stage) == set()
+
+
+async def test_an_agent_that_cannot_be_told_is_not_closed(stage: Stage) -> None:
+    scout = await stage.add("scout")
+    agent = stage.runtime.agents[scout.handle]
+    stage.runtime.agents[scout.handle] = replace(agent, session=session("another"))
+    assert await tools(stage) == []
+    assert (await refused(stage)).trouble.category is Category.TARGET_AMBIGUOUS
+    stage.runtime.fault = "no answer"
+    assert (await refused(stage)).trouble.category is Category.INTERNAL_FAILURE
+    stage.runtime.fault = None
+    assert await labels(stage) == {"scout"}
+
+
+async def test_a_question_goes_with_its_agent(stage: Stage) -> None:
+    scout = await stage.add("scout", lifecycle=Lifecycle.IDLE)
+    question = Ask(scout.of, ask_id("which"), TASK, scout.session, "Which one?", NOW_MS)
+    await stage.mailbox("scout").write_ask(question)
+    await stage.change("scout", pending_ask=question.ask)
+    await close(stage.controller(), agent="scout")
+    with pytest.raises(HerdError) as caught:
+        await reply(stage.controller(), agent="scout", message="the left one", files=())
+    assert caught.value.trouble.category is Category.TARGET_NOT_FOUND
+
+
+async def test_a_result_that_appears_while_the_agent_is_stopped_is_kept(stage: Stage) -> None:
+    await stage.add("scout")
+
+    async def finish(identity: Identity) -> None:
+        await stage.finish("scout")
+
+    stage.runtime.while_stopping = finish
+    error = await refused(stage)
+    assert error.trouble.category is Category.TARGET_AMBIGUOUS
+    result = await stage.mailbox("scout").read_result(TASK)
+    assert result is not None
+    assert result.text == "done"
+    assert await labels(stage) == {"scout"}
+
+
+async def test_a_result_that_appears_after_the_list_is_not_discarded(stage: Stage) -> None:
+    await stage.add("scout")
+    assert "agent_close" in await tools(stage)
+    await stage.finish("scout")
+    assert (await refused(stage)).trouble.category is Category.TARGET_AMBIGUOUS
+    assert stage.runtime.stopped == []
+    assert "agent_close" not in await tools(stage)
+
+
+async def test_a_mailbox_that_cannot_be_read_keeps_a_lead_from_closing(stage: Stage) -> None:
+    await stage.add_parent("lead-dev", "worker")
+    damaged = stage.premises.mailboxes / ("0" * 32)
+    damaged.mkdir()
+    (damaged / "state.json").write_text("{}")
+    assert "agent_close" not in await tools(stage, "lead-dev")
+    assert (await refused(stage, "lead-dev")).trouble.category is Category.TARGET_AMBIGUOUS
+    parent = stage.controller(session("lead-dev"), is_lead=False)
+    await close(parent, agent="worker")
+    assert stage.runtime.stopped == ["worker"]
+
+
+async def test_an_agent_whose_mailbox_somebody_works_on_is_not_closed(stage: Stage) -> None:
+    await stage.add("scout")
+    async with stage.mailbox("scout").claim():
+        assert (await refused(stage)).trouble.category is Category.AGENT_BUSY
+    assert stage.runtime.stopped == []
+
+
+async def test_an_agent_that_is_telling_its_own_ones_is_not_closed(stage: Stage) -> None:
+    await stage.add_parent("lead-dev", "worker")
+    async with delegation_lock(stage.premises, stage.workspace, session("lead-dev")):
+        assert (await refused(stage, "lead-dev")).trouble.category is Category.AGENT_BUSY
+    assert stage.runtime.stopped == []
+
+
+async def test_a_delegating_agent_that_is_closed_closes_nobody(stage: Stage) -> None:
+    await stage.add_parent("lead-dev", "worker")
+    parent = stage.controller(session("lead-dev"), is_lead=False)
+    async with delegation_lock(stage.premises, stage.workspace, session("lead-dev")):
+        error = await refused(stage, "worker", parent)
+    assert error.trouble.category is Category.AGENT_BUSY
+    assert stage.runtime.stopped == []
+
+
+async def test_records_that_stay_are_told_and_a_later_close_removes_them(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.add("scout")
+    with monkeypatch.context() as patch:
+        failing_removal(patch, "scout")
+        answer = await close(stage.controller(), agent="scout")
+    assert answer == {"action": "close", "agent": "scout", "cleanup_error": "the disk is broken"}
+    [record] = (await list_agents(stage.controller()))["agents"]
+    assert (record["state"], record["cleanup_error"]) == ("lost", "the disk is broken")
+    assert "agent_close" in record["available_tools"]
+    assert await close(stage.controller(), agent="scout") == {"action": "close", "agent": "scout"}
+    assert stage.runtime.stopped == ["scout"]
+    assert await labels(stage) == set()
+    assert stage.cleanup_errors == {}
+
+
+async def test_records_that_stay_are_removed_by_a_later_look(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.add("scout")
+    await stage.add("writer")
+    with monkeypatch.context() as patch:
+        failing_removal(patch, "scout")
+        await close(stage.controller(), agent="scout")
+        await finish_closing(stage.controller())
+        assert list(stage.cleanup_errors.values()) == ["the disk is broken"]
+    stage.cleanup_errors[GenerationId(uid("long gone"))] = "it was there once"
+    async with stage.mailbox("scout").claim():
+        await finish_closing(stage.controller())
+    assert len(stage.cleanup_errors) == 1
+    await finish_closing(stage.controller())
+    await finish_closing(stage.controller())
+    assert stage.cleanup_errors == {}
+    assert await labels(stage) == {"writer"}
+
+
+async def test_an_agent_that_is_seen_after_its_end_keeps_its_records(stage: Stage) -> None:
+    await stage.add("scout")
+    stage.runtime.outlives_stop.add("scout")
+    assert (await refused(stage)).trouble.category is Category.INTERNAL_FAILURE
+    assert await labels(stage) == {"scout"}
+
+
+async def test_an_agent_that_cannot_be_stopped_keeps_its_records(stage: Stage) -> None:
+    await stage.add("scout")
+    stage.runtime.stop_fault = not_found("another one is there")
+    error = await refused(stage)
+    assert "another one is there" in str(error)
+    assert error.trouble.operation == "close"
+    assert await labels(stage) == {"scout"}
+
+
+async def test_a_failure_below_keeps_the_agent_and_names_both(stage: Stage) -> None:
+    await stage.add_parent("lead-dev", "one", "two", "zed")
+    stage.runtime.outlives_stop.add("two")
+    error = await refused(stage, "lead-dev")
+    worker = await stage.mailbox("two").read_state()
+    assert worker is not None
+    told = error.trouble.as_fields()
+    assert told["operation"] == "close"
+    assert told["ids"] == {
+        "agent": "two",
+        "pane_id": worker.handle,
+        "session_id": worker.session,
+    }
+    assert told["details"]["parent"] == "lead-dev"
+    # What was closed stays closed; who is closed first does not matter.
+    closed = set(told["details"].get("closed", ()))
+    assert await labels(stage) == {"lead-dev", "one", "two", "zed"} - closed
+    assert "lead-dev" not in stage.runtime.stopped
+
+
+async def test_records_below_that_stay_keep_the_agent(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.add_parent("lead-dev", "worker")
+    with monkeypatch.context() as patch:
+        failing_removal(patch, "worker")
+        error = await refused(stage, "lead-dev")
+    assert error.trouble.category is Category.INTERNAL_FAILURE
+    assert error.trouble.ids["agent"] == "worker"
+    assert stage.runtime.stopped == ["worker"]
+    await close(stage.controller(), agent="lead-dev")
+    assert stage.runtime.stopped == ["worker", "lead-dev"]
+    assert await labels(stage) == set()
+
+
+async def test_a_result_below_keeps_the_agent(stage: Stage) -> None:
+    await stage.add_parent("lead-dev", "worker")
+    await stage.finish("worker")
+    assert "agent_close" not in await tools(stage, "lead-dev")
+    assert (await refused(stage, "lead-dev")).trouble.category is Category.TARGET_AMBIGUOUS
+    assert stage.runtime.stopped == []
+
+
+async def test_a_result_that_appears_below_meanwhile_keeps_the_agent(stage: Stage) -> None:
+    await stage.add_parent("lead-dev", "one", "two")
+
+    async def finish_the_other(identity: Identity) -> None:
+        await stage.finish("two" if identity.of.label == "one" else "one")
+
+    stage.runtime.while_stopping = finish_the_other
+    error = await refused(stage, "lead-dev")
+    [closed] = stage.runtime.stopped
+    assert error.trouble.category is Category.TARGET_AMBIGUOUS
+    assert error.trouble.details["closed"] == [closed]
+    assert await labels(stage) == {"lead-dev", "one", "two"} - {closed}
+
+
+async def test_the_next_agent_of_a_label_is_not_closed(stage: Stage) -> None:
+    scout = await stage.add("scout")
+    later = replace(scout, of=replace(scout.of, generation=GenerationId(uid("later"))))
+
+    async def take_over(identity: Identity) -> None:
+        await stage.mailbox("scout").write_state(later)
+
+    stage.runtime.while_stopping = take_over
+    assert (await refused(stage)).trouble.category is Category.TARGET_NOT_FOUND
+    assert await stage.mailbox("scout").read_state() == later

@@ -1,0 +1,116 @@
+"""Tests of `agents.herdsman.submit`; what owners see of it is in those of `controls`."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents.herdsman.errors import Category, HerdError, invalid
+from agents.herdsman.identity import GenerationId, RequestId
+from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.record import (
+    Acknowledgement,
+    Contents,
+    Injection,
+    Request,
+    RequestKind,
+    State,
+)
+from agents.herdsman.submit import submit
+from engine.core.errors import ExternalError
+from tests.support.herd_owners import TASK, Stage
+from tests.support.herd_records import NOW_MS, uid
+
+EARLIER = RequestId(uid("earlier"))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage.at(tmp_path)
+
+
+def steering(state: State, name: str = "steer") -> Request:
+    return Request(state.of, RequestId(uid(name)), RequestKind.STEER, "go on", NOW_MS)
+
+
+def accepted(request: RequestId) -> Acknowledgement:
+    return Acknowledgement(request, accepted=True, at_ms=NOW_MS)
+
+
+async def refused(stage: Stage, state: State, **more: object) -> HerdError:
+    request = steering(state)
+    with pytest.raises(HerdError) as caught:
+        await submit(stage.mailbox("scout"), state.identity, request, patience_s=0, **more)  # type: ignore[arg-type]  # what is left of it
+    assert await stage.mailbox("scout").read_request(request.request) is None
+    return caught.value
+
+
+async def test_a_generation_that_is_gone_is_left_nothing(stage: Stage) -> None:
+    first = await stage.add("scout")
+    later = replace(first, of=replace(first.of, generation=GenerationId(uid("later"))))
+    await stage.mailbox("scout").write_state(later)
+    assert (await refused(stage, first)).trouble.category is Category.TARGET_NOT_FOUND
+    await stage.mailbox("scout").remove()
+    assert (await refused(stage, later)).trouble.category is Category.TARGET_NOT_FOUND
+
+
+async def test_a_mailbox_that_cannot_be_read_is_left_nothing(stage: Stage) -> None:
+    scout = await stage.add("scout")
+    (stage.mailbox("scout").folder / "state.json").write_text("{}")
+    assert (await refused(stage, scout)).trouble.category is Category.TARGET_AMBIGUOUS
+
+
+async def test_what_is_forbidden_under_the_lock_is_not_left(stage: Stage) -> None:
+    def forbid(contents: Contents) -> None:
+        raise invalid(f"{contents.state.of.label} must not be told")
+
+    scout = await stage.add("scout")
+    assert str(await refused(stage, scout, permit=forbid)) == "scout must not be told"
+
+
+async def test_the_file_of_the_task_at_work_stays(stage: Stage) -> None:
+    scout = await stage.add("scout", acknowledgement=accepted(TASK))
+    task = Request(scout.of, TASK, RequestKind.TASK, "the task", NOW_MS)
+    await stage.mailbox("scout").write_request(task)
+    await stage.change("scout", injection=Injection(TASK, RequestKind.TASK))
+    await submit(stage.mailbox("scout"), scout.identity, steering(scout), patience_s=0)
+    assert await stage.mailbox("scout").read_request(TASK) == task
+
+
+async def test_nothing_is_left_while_what_was_told_before_is_taken_in(stage: Stage) -> None:
+    scout = await stage.add("scout")
+    await stage.change("scout", injection=Injection(EARLIER, RequestKind.INTERRUPT))
+    assert (await refused(stage, scout)).trouble.category is Category.AGENT_BUSY
+
+
+@pytest.mark.parametrize("fault", [ExternalError("the disk is full"), OSError(28, "no space")])
+async def test_nothing_is_left_beside_an_answered_request_that_cannot_be_removed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    async def remove_request(self: Mailbox, request: RequestId) -> None:
+        raise fault
+
+    scout = await stage.add("scout", acknowledgement=accepted(EARLIER))
+    monkeypatch.setattr(Mailbox, "remove_request", remove_request)
+    error = await refused(stage, scout)
+    assert error.trouble.category is Category.INTERNAL_FAILURE
+    assert EARLIER in str(error)
+
+
+async def test_the_answer_to_an_earlier_request_is_none(stage: Stage) -> None:
+    scout = await stage.add("scout", acknowledgement=accepted(EARLIER))
+    answer = await submit(stage.mailbox("scout"), scout.identity, steering(scout), patience_s=0.01)
+    assert answer is None
+
+
+async def test_a_state_that_cannot_be_read_gives_no_answer(stage: Stage) -> None:
+    scout = await stage.add("scout")
+    file = stage.mailbox("scout").folder / "state.json"
+
+    def damage(contents: Contents) -> None:
+        file.write_text("{}")
+
+    answer = await submit(
+        stage.mailbox("scout"), scout.identity, steering(scout), patience_s=0.01, permit=damage
+    )
+    assert answer is None
