@@ -229,6 +229,17 @@ def test_odd_entries_say_nothing() -> None:
     assert saved.text() == ConversationText("", was_cut=False)
 
 
+def test_a_branch_whose_beginning_is_missing_is_told_from_where_it_goes_on() -> None:
+    saved = Saved()
+    saved.leaf = "ffffffff"
+    saved.say("user", "what is left")
+    assert saved.text().text == "User:\nwhat is left"
+
+
+def test_a_session_without_entries_says_nothing() -> None:
+    assert Saved().text() == ConversationText("", was_cut=False)
+
+
 def test_ids_that_json_writes_in_several_ways_are_found() -> None:
     saved = Saved()
     saved.leaf = "ä-1"
