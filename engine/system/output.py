@@ -19,10 +19,12 @@ class ToMemory:
     Attributes:
         limit_bytes: of each stream, so much is kept from its start; the rest is read and dropped.
         keeps_end: keep so much of its end instead.
+        heard: told each piece as it comes; must neither block nor fail.
     """
 
     limit_bytes: int = 64 << 20
     keeps_end: bool = False
+    heard: Callable[[bytes], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,16 @@ class Sink(Protocol):
 class MemorySink:
     """Keeps the first `limit_bytes` of a stream in memory."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, heard: Callable[[bytes], None] | None = None) -> None:
         self._left = limit_bytes
+        self._heard = heard
         self._kept: list[bytes] = []
         self.overflowed = False
 
     async def take(self, data: bytes) -> None:
         """Keep `data`, as far as there is room."""
+        if self._heard is not None:
+            self._heard(data)
         if len(data) > self._left:
             data = data[: self._left]
             self.overflowed = True
@@ -78,13 +83,15 @@ class MemorySink:
 class EndSink(MemorySink):
     """Keeps the last `limit_bytes` of a stream in memory."""
 
-    def __init__(self, limit_bytes: int) -> None:
-        super().__init__(limit_bytes)
+    def __init__(self, limit_bytes: int, heard: Callable[[bytes], None] | None = None) -> None:
+        super().__init__(limit_bytes, heard)
         self._limit = limit_bytes
         self._end = b""
 
     async def take(self, data: bytes) -> None:
         """Keep `data`, and as much of what came before as there is room for."""
+        if self._heard is not None:
+            self._heard(data)
         whole = self._end + data
         self.overflowed = self.overflowed or len(whole) > self._limit
         self._end = whole[max(0, len(whole) - self._limit) :]
@@ -158,9 +165,9 @@ def open_sinks(output: Output, closing: ExitStack) -> tuple[Budget, Sink, Sink]:
         ExternalError: a file is there already, or cannot be made.
     """
     match output:
-        case ToMemory(limit_bytes=limit, keeps_end=keeps_end):
+        case ToMemory(limit_bytes=limit, keeps_end=keeps_end, heard=heard):
             sink = EndSink if keeps_end else MemorySink
-            return Budget(0), sink(limit), sink(limit)
+            return Budget(0), sink(limit, heard), sink(limit, heard)
         case ToFiles(limit_bytes=limit, heard=heard):
             budget = Budget(limit)
             sinks = [
