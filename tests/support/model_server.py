@@ -131,6 +131,7 @@ class ModelServer:
     disconnects: int = 0
     _listening: trio.CancelScope = field(default_factory=trio.CancelScope)
     _gone: trio.Event = field(default_factory=trio.Event)
+    _asked: trio.Event = field(default_factory=trio.Event)
 
     @property
     def openai_url(self) -> str:
@@ -146,6 +147,17 @@ class ModelServer:
         """Refuse connections from now on, and cut those that are open."""
         self._listening.cancel()
         await trio.testing.wait_all_tasks_blocked()
+
+    def note_request(self, request: ModelRequest) -> None:
+        """Note that somebody has asked."""
+        self.requests.append(request)
+        self._asked.set()
+        self._asked = trio.Event()
+
+    async def wait_asked(self, count: int) -> None:
+        """Wait until there were so many requests."""
+        while len(self.requests) < count:
+            await self._asked.wait()
 
     async def wait_disconnected(self) -> None:
         """Wait until an asker has gone away from an unfinished answer."""
@@ -224,7 +236,7 @@ class _Connection:
     async def serve(self) -> None:
         """Answer requests until the asker leaves or an answer breaks the connection off."""
         while (request := await self._read_request()) is not None:
-            self._server.requests.append(request)
+            self._server.note_request(request)
             dialect = next(
                 (make for end, make in _DIALECTS.items() if request.path.endswith(end)), None
             )
