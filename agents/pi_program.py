@@ -19,6 +19,7 @@ from engine.system.process import ProcessSpec, run
 PACKAGE: Final = "@earendil-works/pi-coding-agent"
 COORDINATOR: Final = Path(__file__).resolve().parent / "pi" / "coordinator"
 CHILD: Final = Path(__file__).resolve().parent / "pi" / "child"
+MANAGED: Final = Path(__file__).resolve().parent / "pi" / "managed"
 # Programs that tools of Pi's are made of, by the names under which it looks for them.
 _HELPERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"grep": ("rg",), "find": ("fd", "fdfind")}

@@ -13,7 +13,7 @@ from engine.system import files
 # What is shorter is a word that a server takes for a key because it must have one.
 _SECRET_CHARS = 8
 _SESSION_LIMIT_BYTES = 1 << 30
-_READS_FILES = frozenset({"read", "grep", "find", "ls"})
+READS_FILES = frozenset({"read", "grep", "find", "ls"})
 
 
 def secret_refusal(tool: str, arguments: object, context: ToolContext) -> str | None:
@@ -22,7 +22,7 @@ def secret_refusal(tool: str, arguments: object, context: ToolContext) -> str | 
     A file with keys is not read, and a folder that holds one, however deep, is not searched.
     Our own tools keep to that by themselves.
     """
-    if tool not in _READS_FILES or not isinstance(arguments, Mapping):
+    if tool not in READS_FILES or not isinstance(arguments, Mapping):
         return None
     named = arguments.get("path")
     path = context.root / _expanded(named if isinstance(named, str) else ".", context.home)

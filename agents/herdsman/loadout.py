@@ -15,7 +15,7 @@ from engine.core.quote import name_list, quote_value
 from engine.core.spec import Kind
 
 # In lists of tools a word that says whether the agent may delegate, and never a tool.
-_DELEGATES: Final = "agent"
+DELEGATES: Final = "agent"
 _ALL: Final = ("read", "bash", "edit", "write", "grep", "find", "ls")
 # Nobody else limits the time of a managed agent.
 MANAGED_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({**TOOLS, "bash": BOUNDED_BASH})
@@ -35,8 +35,8 @@ def offered_tools(definition: HerdDefinition, mandatory: Collection[str]) -> tup
         HerdError: it lists tools that agents of this process do not have, or would take one of
             the herd's away.
     """
-    _refuse_to_take(definition, mandatory)
-    own = {_DELEGATES, CODEMODE, *mandatory}
+    refuse_to_take(definition, mandatory)
+    own = {DELEGATES, CODEMODE, *mandatory}
     if definition.tools is not None:
         stated = tuple(dict.fromkeys(tool for tool in definition.tools if tool not in own))
     elif definition.no_tools or definition.no_builtin_tools:
@@ -57,9 +57,16 @@ def offered_tools(definition: HerdDefinition, mandatory: Collection[str]) -> tup
     return wanted
 
 
-def _refuse_to_take(definition: HerdDefinition, mandatory: Collection[str]) -> None:
+def refuse_to_take(definition: HerdDefinition, mandatory: Collection[str]) -> None:
+    """Accept a definition that takes none of the herd's tools away with a pattern.
+
+    One that it excludes by name stays all the same.
+
+    Raises:
+        HerdError: it does.
+    """
     for pattern in definition.exclude_tools or ():
-        if pattern in mandatory or pattern == _DELEGATES:
+        if pattern in mandatory or pattern == DELEGATES:
             continue
         hit = next((tool for tool in sorted(mandatory) if fnmatchcase(tool, pattern)), None)
         if hit is not None:
