@@ -25,7 +25,7 @@ from agents.herdsman.record import (
     Request,
     RequestKind,
 )
-from agents.herdsman.records import encode_request
+from agents.herdsman.records import request_size
 from agents.herdsman.submit import CONTROL_PATIENCE_S, leave, wait_answer
 
 _CATEGORIES: Final = {
@@ -138,8 +138,8 @@ class _Call:
             text=self.message,
             files=self.files,
             config=await read_config(controller.premises),
-            measure=lambda text, bindings: len(
-                encode_request(replace(draft, text=text, bindings=bindings))
+            measure=lambda text, bindings: request_size(
+                replace(draft, text=text, bindings=bindings)
             ),
         )
         return replace(draft, text=prepared.text, bindings=prepared.bindings)
