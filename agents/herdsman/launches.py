@@ -59,6 +59,7 @@ async def recorded_launch(
 
     Raises:
         ExternalError: the disk is full or broken.
+        ConflictError: something else stands where it belongs.
     """
     mark = secrets.token_hex(_MARK_BYTES)
     folder = _folder(premises, generation)
