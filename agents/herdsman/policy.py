@@ -5,12 +5,12 @@ lists `agents` gets the tools to delegate to them. No definition can take the he
 """
 
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.controller import Caller
 from agents.herdsman.errors import invalid
+from agents.herdsman.loadout import DELEGATES, refuse_to_take
 from agents.roster import Roster, Unavailable
 from engine.core.quote import name_list, quote_value
 
@@ -26,7 +26,6 @@ CONTROLLER_TOOLS: Final = (
     "agent_inspect",
     "agent_transcript",
 )
-_SWITCH = "agent"
 _OWN_TOOLS = frozenset({ASK_OWNER, *CONTROLLER_TOOLS})
 # What an entry of the roster tells besides, each only where the definition states it.
 _SHOWN = (
@@ -67,7 +66,7 @@ def effective(definition: HerdDefinition, *, launched_by_lead: bool) -> Effectiv
     """
     delegates = launched_by_lead and _wants_to_delegate(definition)
     mandatory = (ASK_OWNER, *CONTROLLER_TOOLS) if delegates else (ASK_OWNER,)
-    _check_exclusions(definition, mandatory)
+    refuse_to_take(definition, mandatory)
     return Effective(
         replace(
             definition,
@@ -133,27 +132,16 @@ def show_roster(roster: Roster, caller: Caller) -> list[dict[str, Any]]:
 
 def _wants_to_delegate(definition: HerdDefinition) -> bool:
     tools = definition.tools
-    if not definition.agents or _SWITCH in (definition.exclude_tools or ()) or tools == ():
+    if not definition.agents or DELEGATES in (definition.exclude_tools or ()) or tools == ():
         return False
-    return not definition.no_tools or _SWITCH in (tools or ())
+    return not definition.no_tools or DELEGATES in (tools or ())
 
 
 def _own(tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Return a list of tools without those that are not the definition's to list."""
     if tools is None:
         return None
-    return tuple(tool for tool in tools if tool != _SWITCH and tool not in _OWN_TOOLS)
-
-
-def _check_exclusions(definition: HerdDefinition, mandatory: tuple[str, ...]) -> None:
-    for pattern in definition.exclude_tools or ():
-        hit = next((tool for tool in mandatory if fnmatchcase(tool, pattern)), None)
-        if hit is not None and pattern not in _OWN_TOOLS:
-            raise invalid(
-                f"the definition {definition.name} excludes {quote_value(pattern)}, and with it "
-                f"{hit}, which no such agent can be without",
-                next_action=f"narrow excludeTools in the file of {definition.name}",
-            )
+    return tuple(tool for tool in tools if tool != DELEGATES and tool not in _OWN_TOOLS)
 
 
 def _why_not(roster: Roster, name: str) -> str:

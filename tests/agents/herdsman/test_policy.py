@@ -88,7 +88,7 @@ def test_the_switch_is_no_tool_and_the_herds_own_tools_are_nobodys_to_list() -> 
 
 
 @pytest.mark.parametrize(
-    ("pattern", "hit"), [("*", "ask_owner"), ("ask_*", "ask_owner"), ("agent_*", "agent_list")]
+    ("pattern", "hit"), [("*", "agent_close"), ("ask_*", "ask_owner"), ("agent_*", "agent_close")]
 )
 def test_an_exclusion_that_would_take_a_tool_of_the_herd_is_refused(pattern: str, hit: str) -> None:
     given = definition(agents=("scout",), exclude_tools=(pattern,))
