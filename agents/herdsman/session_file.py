@@ -13,6 +13,7 @@ from agents.herdsman.runtime import IDENTITY
 from agents.herdsman.saved_session import SESSIONS, SUFFIX, open_plainly, read_entries
 from agents.session_form import header_line, iso
 from engine.core.errors import ExternalError, reason_of
+from engine.system import faults
 from engine.system.files import replace_file, sync_dir
 
 # What programs note about a session by themselves; nobody has said anything in them.
@@ -68,6 +69,7 @@ def discard_session(path: Path) -> None:
         ExternalError: it may be there still.
     """
     try:
+        faults.point("herd.session.discarding")
         path.unlink(missing_ok=True)
         sync_dir(path.parent)
     except FileNotFoundError:
@@ -89,6 +91,7 @@ def restore_session(path: Path, size_bytes: int) -> None:
             file.seek(size_bytes)
             if any(entry.get("type") not in _BOOKKEEPING for entry in read_entries(file)):
                 return
+            faults.point("herd.session.restoring")
             file.truncate(size_bytes)
             os.fsync(file.fileno())
     except OSError as error:
