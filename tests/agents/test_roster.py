@@ -384,6 +384,22 @@ def test_whatever_refers_to_what_is_unavailable_is_unavailable_too(tmp_path: Pat
     assert herd_only == {"one", "two"}
 
 
+def test_an_overlay_with_an_empty_list_empties_it_and_keeps_the_rest(tmp_path: Path) -> None:
+    put(tmp_path / "low", "x.md", "---\ndescription: d\ntools: [read]\n---\nLook.\n")
+    put(tmp_path / "high", "x.md", "---\ntools: []\nmodel: a/b\n---\n")
+    layers = [Layer(Source.PROJECT, tmp_path / "low"), Layer(Source.USER, tmp_path / "high")]
+    found = load_roster(layers).herd["x"]
+    assert (found.tools, found.model, found.persona) == ((), ("a", "b"), "Look.\n")
+
+
+def test_a_definition_that_stands_alone_appends_to_nothing(tmp_path: Path) -> None:
+    put(tmp_path, "x.md", "---\ndescription: d\nbodyMode: append\n---\nLook.\n")
+    put(tmp_path, "y.md", "---\ndescription: d\n---\nLook.\n")
+    roster = roster_of(tmp_path)
+    assert list(roster.herd) == ["y"]
+    assert "bodyMode: there is no definition below" in roster.reasons["x"]
+
+
 def test_bundled_definitions_serve_the_herd_and_three_of_them_runs() -> None:
     roster = load_roster()
     assert list(roster.herd) == ["builder", "generalist", "implementer", "reviewer", "scout"]
