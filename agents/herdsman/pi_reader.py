@@ -180,7 +180,10 @@ class _Reader:
         self.parts.answers.hear_answer(answer)
         self.parts.life.hear(answer)
         self.attendant.active()
-        self.attendant.answered(self.lead.struck(answer.text), was_aborted=answer.is_aborted)
+        # What came of one that the provider broke off does not count.
+        is_whole = answer.fault is None or answer.is_aborted
+        text = self.lead.struck(answer.text) if is_whole else ""
+        self.attendant.answered(text, was_aborted=answer.is_aborted)
 
     def _hear_call(self, heard: CallBegan | CallEnded) -> None:
         match heard:

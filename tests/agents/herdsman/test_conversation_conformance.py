@@ -31,13 +31,19 @@ from agents.herdsman.runtime import (
 )
 from engine.core.errors import ExternalError
 from tests.support.herd_in_process import InProcessStage
+from tests.support.herd_pi import PiStage
 from tests.support.herd_stage import Gate, PlayedAttendant, Stage, open_gate
 
-STAGES: Mapping[str, Stage] = {"in-process": InProcessStage()}
+STAGES: Mapping[str, Stage] = {"in-process": InProcessStage(), "pi": PiStage()}
 A_MINUTE_S = 60
 
 
-@pytest.fixture(params=list(STAGES))
+@pytest.fixture(
+    params=[
+        "in-process",
+        pytest.param("pi", marks=[pytest.mark.slow, pytest.mark.unmeasured]),
+    ]
+)
 def stage(request: pytest.FixtureRequest) -> Stage:
     """A stage of each implementation in turn."""
     return STAGES[request.param]
