@@ -16,7 +16,7 @@ from agents.herdsman.mailbox import Mailbox, delegation_lock, lifecycle_lock
 from agents.herdsman.preflight import ClosePlan, CloseStep, check_closable, check_same
 from agents.herdsman.presence import Presence
 from agents.herdsman.projection import undelivered_results
-from agents.herdsman.submit import read_exact
+from agents.herdsman.submit import claim_soon, read_exact
 from engine.core.errors import PinataError
 
 _CLOSE: Final = "close"
@@ -64,7 +64,7 @@ async def finish_closing(controller: Controller) -> None:
             continue
         identity = found[generation].state.identity
         try:
-            async with _mailbox(controller, identity).claim():
+            async with claim_soon(_mailbox(controller, identity)):
                 await _Closing(controller, identity).end(identity)
         except HerdError as error:
             controller.cleanup_errors[generation] = str(error)
@@ -99,7 +99,7 @@ class _Closing:
             of = self.target.of
             theirs = delegation_lock(premises, of.workspace, self.target.session)
             await stack.enter_async_context(theirs)
-            await stack.enter_async_context(_mailbox(self.controller, self.target).claim())
+            await stack.enter_async_context(claim_soon(_mailbox(self.controller, self.target)))
             plan = await self._plan()
             while plan.below:
                 await self._close_below(plan.below[0])
@@ -152,7 +152,7 @@ class _Closing:
         """
         identity = step.identity
         try:
-            async with _mailbox(self.controller, identity).claim():
+            async with claim_soon(_mailbox(self.controller, identity)):
                 await self.end(identity)
             left = self.controller.cleanup_errors.get(identity.of.generation)
             if left is not None:

@@ -3,7 +3,8 @@
 Nothing is resubmitted: a request that was not answered may be accepted all the same, later on.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import trio
@@ -20,6 +21,9 @@ from engine.core.errors import PinataError, reason_of
 CONTROL_PATIENCE_S: Final = 5.0
 # An answer that nobody rings for is found after this long.
 _LOOK_AGAIN_S: Final = 0.25
+# An agent that writes something down has its mailbox's lock for a moment; that is no reason to
+# refuse a call. Whoever has it for longer is at work on it.
+_LOCK_PATIENCE_S: Final = 1.0
 
 
 def _permit(_: Contents) -> None:
@@ -67,7 +71,7 @@ async def leave(
             TARGET_AMBIGUOUS where it cannot be read, AGENT_BUSY where somebody has its lock or it
             holds a request that is not answered, and what `permit` raises. Nothing was left then.
     """
-    async with mailbox.claim():
+    async with claim_soon(mailbox):
         contents = await read_exact(mailbox, identity)
         if not isinstance(contents.hand_off, NoHandOff):
             raise busy(
@@ -97,6 +101,22 @@ async def wait_answer(
     finally:
         signals.leave(owner, listener)
     return None
+
+
+@asynccontextmanager
+async def claim_soon(mailbox: Mailbox) -> AsyncIterator[None]:
+    """Hold a mailbox's lock inside the block, waiting for it no longer than a moment.
+
+    Raises:
+        HerdError: somebody is at work on the mailbox (AGENT_BUSY).
+    """
+    async with AsyncExitStack() as stack:
+        with trio.move_on_after(_LOCK_PATIENCE_S) as scope:
+            await stack.enter_async_context(mailbox.hold())
+        if scope.cancelled_caught:
+            # It may have become free just now; else this tells who has it.
+            await stack.enter_async_context(mailbox.claim())
+        yield
 
 
 async def read_exact(mailbox: Mailbox, identity: Identity) -> Contents:

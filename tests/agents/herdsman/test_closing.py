@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from trio.testing import MockClock
 
 from agents.herdsman.closing import close, finish_closing
 from agents.herdsman.controller import Controller
@@ -151,7 +152,9 @@ async def test_a_mailbox_that_cannot_be_read_keeps_a_lead_from_closing(stage: St
     assert stage.runtime.stopped == ["worker"]
 
 
-async def test_an_agent_whose_mailbox_somebody_works_on_is_not_closed(stage: Stage) -> None:
+async def test_an_agent_whose_mailbox_somebody_works_on_is_not_closed(
+    stage: Stage, herd_clock: MockClock
+) -> None:
     await stage.add("scout")
     async with stage.mailbox("scout").claim():
         assert (await refused(stage)).trouble.category is Category.AGENT_BUSY
@@ -192,7 +195,7 @@ async def test_records_that_stay_are_told_and_a_later_close_removes_them(
 
 
 async def test_records_that_stay_are_removed_by_a_later_look(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, herd_clock: MockClock
 ) -> None:
     await stage.add("scout")
     await stage.add("writer")

@@ -409,7 +409,25 @@ async def test_a_delegating_agent_tells_nobody_while_it_is_closed(stage: Stage) 
     assert error.trouble.category is Category.AGENT_BUSY
 
 
-async def test_a_mailbox_that_somebody_works_on_is_left_alone(stage: Stage) -> None:
+async def test_a_mailbox_that_somebody_works_on_is_left_alone(
+    stage: Stage, herd_clock: MockClock
+) -> None:
     await stage.add("scout")
     async with stage.mailbox("scout").claim():
         assert (await refused(stage)).trouble.category is Category.AGENT_BUSY
+
+
+async def test_a_mailbox_that_is_in_use_for_a_moment_is_waited_for(
+    stage: Stage, herd_clock: MockClock
+) -> None:
+    await stage.add("scout")
+
+    async def write_down(task_status: trio.TaskStatus[None]) -> None:
+        async with stage.mailbox("scout").claim():
+            task_status.started()
+            await trio.sleep(0.5)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(write_down)
+        async with stage.answering("scout"):
+            assert (await tell(stage))["agent"] == "scout"
