@@ -6,7 +6,7 @@ Pi's.
 
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,6 @@ class InProcessConversation:
     async def wait_ended(self) -> str:
         """Never return: only a bug ends an agent of this process, and that raises."""
         await trio.sleep_forever()
-        raise AssertionError
 
     async def say(self, message: Message, *, waits: bool) -> None:
         """See `Conversation`."""
@@ -125,11 +124,12 @@ class InProcessConversation:
         if self._scope is None:
             # Not left to the agent's own task: that may just be telling of the last rest, which may
             # in turn wait for whoever says this.
-            await self._inbox.deliver()
+            with suppress(ExternalError):
+                await self._inbox.deliver()
         if waits:
             await left.is_settled.wait()
-            if left.fault is not None:
-                raise ExternalError(str(left.fault)) from left.fault
+        if left.fault is not None:
+            raise ExternalError(str(left.fault)) from left.fault
         await trio.lowlevel.checkpoint()
 
     async def append(self, kind: str, details: Mapping[str, Any]) -> None:
@@ -151,6 +151,7 @@ class InProcessConversation:
             if self._scope is not None:
                 self._scope.cancel()
             await self._rested.wait()
+            self._ensure_open()
         await trio.lowlevel.checkpoint()
 
     async def recent_output(self) -> Sequence[str]:

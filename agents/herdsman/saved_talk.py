@@ -243,7 +243,16 @@ async def open_saved_talk(
         ExternalError: the file cannot be read.
         CorruptionError: it is no session file, or another session's.
     """
-    lines = await trio.to_thread.run_sync(_read_lines, path)
+    talk = await trio.to_thread.run_sync(_read, path, session, leading, clock)
+    try:
+        yield talk
+    finally:
+        await talk.close()
+
+
+def _read(path: Path, session: SessionId, leading: Leading, clock: Clock) -> SavedTalk:
+    """Read a session of any length; blocks."""
+    lines = _read_lines(path)
     header = lines[0] if lines else {}
     if header.get("type") != "session" or header.get("version") != form.VERSION:
         raise CorruptionError(f"{path} is no session file of version {form.VERSION}")
@@ -254,11 +263,7 @@ async def open_saved_talk(
     def new_id() -> str:
         return next(each for each in iter(lambda: uuid.uuid4().hex[:8], "") if each not in taken)
 
-    talk = SavedTalk(path, lines, leading, clock=clock, new_id=new_id)
-    try:
-        yield talk
-    finally:
-        await talk.close()
+    return SavedTalk(path, lines, leading, clock=clock, new_id=new_id)
 
 
 def _read_lines(path: Path) -> list[Line]:

@@ -38,7 +38,7 @@ from agents.models.port import (
     Trouble,
     Usage,
 )
-from engine.core.events import TextDelta, ToolStarted, ToolUpdated, Trace
+from engine.core.events import ModelThrottled, TextDelta, ToolStarted, ToolUpdated, Trace
 
 _ABORTED: Final = "the call was stopped because you were interrupted"
 _CUT_OFF: Final = Message(
@@ -69,8 +69,9 @@ class Watch:
             self.output.piece(trace.text)
         elif isinstance(trace, ToolStarted):
             self.output.block(f"{trace.tool} {trace.summary}".rstrip())
-        # What a tool writes while it works shows only that the tool works.
-        if not isinstance(trace, ToolUpdated):
+        # What a tool writes while it works shows only that the tool works, and a provider that has
+        # enough does not let the agent get on.
+        if not isinstance(trace, ToolUpdated | ModelThrottled):
             self.attendant.active()
 
 
@@ -153,8 +154,11 @@ class Turns:
             fault = None
             goes_on = await self._carry_out(answer.calls)
             self.watch.attendant.active()
-            if not (goes_on or self.inbox):
-                self.inbox.leave(*await self._to_read())
+            if goes_on or self.inbox:
+                continue
+            # What comes of it shows at the next request, if there is one.
+            await self._shorten()
+            self.inbox.leave(*await self._to_read())
 
     async def tidy(self) -> None:
         """Leave the conversation whole after `work` was cancelled.
@@ -180,25 +184,30 @@ class Turns:
 
     async def _next_answer(self) -> AssistantMessage | AnswerFailed:
         """Return the next answer, the conversation shortened before it where it must be."""
-        context = self.model.context_tokens
-        is_compacted = False
-        if context is not None and self.talk.tokens > divide(context).fill:
-            is_compacted = await self._may(CompactionReason.THRESHOLD)
-            if is_compacted:
-                failure = await self._compact(divide(context))
-                # A guess may be wrong: what cannot be shortened is sent as it is.
-                if failure is not None and failure.trouble is not Trouble.CONTEXT_LENGTH:
-                    return failure
+        failure = await self._shorten()
+        # A guess may be wrong: what cannot be shortened is sent as it is.
+        if failure is not None and failure.trouble is not Trouble.CONTEXT_LENGTH:
+            return failure
         answer = await self._ask()
         if not _is_too_long(answer):
             return answer
-        if not is_compacted and await self._may(CompactionReason.OVERFLOW):
+        if await self._may(CompactionReason.OVERFLOW):
+            context = self.model.context_tokens
             room = divide_unknown(self.talk.tokens) if context is None else divide(context)
             failure = await self._compact(room)
             if failure is not None:
                 return failure
             answer = await self._ask()
         return self._full() if _is_too_long(answer) else answer
+
+    async def _shorten(self) -> AnswerFailed | None:
+        """Shorten a conversation that is about to outgrow the model; return why that failed."""
+        context = self.model.context_tokens
+        if context is None or self.talk.tokens <= divide(context).fill:
+            return None
+        if not await self._may(CompactionReason.THRESHOLD):
+            return None
+        return await self._compact(divide(context))
 
     async def _may(self, reason: CompactionReason) -> bool:
         return await self.watch.attendant.may_compact(reason)
@@ -224,6 +233,7 @@ class Turns:
         self.watch.output.end_line()
         if self.watch.text is not None:
             self.watch.text = ""
+        self.watch.attendant.active()
         await self.talk.mishear(message, StopReason.ERROR, end.message, end.usage)
 
     async def _compact(self, room: Room) -> AnswerFailed | None:
