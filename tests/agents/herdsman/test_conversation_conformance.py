@@ -32,20 +32,30 @@ from agents.herdsman.runtime import (
 from engine.core.errors import ExternalError
 from tests.support.herd_in_process import InProcessStage
 from tests.support.herd_pi import PiStage
+from tests.support.herd_played import PlayedStage
 from tests.support.herd_stage import Gate, PlayedAttendant, Stage, open_gate
 
-STAGES: Mapping[str, Stage] = {"in-process": InProcessStage(), "pi": PiStage()}
+STAGES: Mapping[str, Stage] = {
+    "in-process": InProcessStage(),
+    "pi": PiStage(),
+    "played": PlayedStage(),
+}
+LED = [
+    "in-process",
+    pytest.param("pi", marks=[pytest.mark.slow, pytest.mark.unmeasured]),
+]
 A_MINUTE_S = 60
 
 
-@pytest.fixture(
-    params=[
-        "in-process",
-        pytest.param("pi", marks=[pytest.mark.slow, pytest.mark.unmeasured]),
-    ]
-)
+@pytest.fixture(params=[*LED, "played"])
 def stage(request: pytest.FixtureRequest) -> Stage:
     """A stage of each implementation in turn."""
+    return STAGES[request.param]
+
+
+@pytest.fixture(params=LED)
+def led_stage(request: pytest.FixtureRequest) -> Stage:
+    """A stage of each implementation that has a model, in turn."""
     return STAGES[request.param]
 
 
@@ -188,10 +198,10 @@ async def test_whoever_waits_for_a_message_that_an_interrupt_drops_waits_no_long
 
 
 async def test_an_aborted_answer_is_kept_for_people_and_shown_to_no_model(
-    tmp_path: Path, stage: Stage
+    tmp_path: Path, led_stage: Stage
 ) -> None:
     attendant = PlayedAttendant()
-    async with stage.open(tmp_path, HANGS, attendant) as scene:
+    async with led_stage.open(tmp_path, HANGS, attendant) as scene:
         await scene.conversation.say(task("Begin."), waits=True)
         # A turn began, and a piece of its answer came.
         await attendant.wait_active(2)
@@ -280,11 +290,11 @@ async def test_a_tool_of_the_herd_knows_whether_it_was_called_alone(
 
 
 async def test_a_tool_of_the_herd_can_end_the_turn_and_the_agent_waits(
-    tmp_path: Path, stage: Stage
+    tmp_path: Path, led_stage: Stage
 ) -> None:
     gate = open_gate(ToolReply("you wait now", ends_turn=True, details={"ask": "a-1"}))
     attendant = PlayedAttendant(tools=(gate.tool,))
-    async with stage.open(tmp_path, AT_THE_GATE, attendant) as scene:
+    async with led_stage.open(tmp_path, AT_THE_GATE, attendant) as scene:
         await scene.conversation.say(task("Ask."), waits=True)
         await attendant.wait_rests(1)
         with pytest.raises(IndexError):
@@ -353,17 +363,17 @@ async def test_a_saved_session_is_continued_where_it_ended(tmp_path: Path, stage
 
 
 async def test_a_torn_last_line_is_cut_off_and_the_session_goes_on(
-    tmp_path: Path, stage: Stage
+    tmp_path: Path, led_stage: Stage
 ) -> None:
     first = PlayedAttendant()
-    async with stage.open(tmp_path, ONE_ANSWER, first) as scene:
+    async with led_stage.open(tmp_path, ONE_ANSWER, first) as scene:
         await scene.conversation.say(task("First."), waits=True)
         await first.wait_rests(1)
         file = scene.conversation.session_file
     with file.open("ab") as torn:
         torn.write(b'{"type":"custom_message","id":"zzz')
     second = PlayedAttendant()
-    async with stage.open(tmp_path, ONE_ANSWER, second) as scene:
+    async with led_stage.open(tmp_path, ONE_ANSWER, second) as scene:
         await scene.conversation.say(task("Second.", 2), waits=True)
         await second.wait_rests(1)
         assert scene.shown(0) == ("First.", "Second.")
@@ -404,7 +414,7 @@ async def test_entries_of_a_branch_that_was_left_are_told_as_such_and_shown_to_n
 
 
 async def test_recent_output_is_text_tools_and_what_they_wrote_without_reasoning(
-    tmp_path: Path, stage: Stage
+    tmp_path: Path, led_stage: Stage
 ) -> None:
     attendant = PlayedAttendant()
     script = """\
@@ -414,7 +424,7 @@ async def test_recent_output_is_text_tools_and_what_they_wrote_without_reasoning
             calls: [{tool: bash, arguments: {command: seq 100 102}}]
           - {text: "Done, in\\ntwo lines."}
     """
-    async with stage.open(tmp_path, script, attendant) as scene:
+    async with led_stage.open(tmp_path, script, attendant) as scene:
         await scene.conversation.say(task("Never repeated."), waits=True)
         await attendant.wait_rests(1)
         lines = await scene.conversation.recent_output()
@@ -426,14 +436,14 @@ async def test_recent_output_is_text_tools_and_what_they_wrote_without_reasoning
     assert [line for line in lines if line in wanted] == list(wanted)
 
 
-async def test_recent_output_ends_after_eighty_lines(tmp_path: Path, stage: Stage) -> None:
+async def test_recent_output_ends_after_eighty_lines(tmp_path: Path, led_stage: Stage) -> None:
     attendant = PlayedAttendant()
     script = """\
         "*":
           - {calls: [{tool: bash, arguments: {command: seq 1 300}}]}
           - {text: Counted.}
     """
-    async with stage.open(tmp_path, script, attendant) as scene:
+    async with led_stage.open(tmp_path, script, attendant) as scene:
         await scene.conversation.say(task("Count."), waits=True)
         await attendant.wait_rests(1)
         lines = await scene.conversation.recent_output()
@@ -444,11 +454,11 @@ async def test_recent_output_ends_after_eighty_lines(tmp_path: Path, stage: Stag
 
 
 async def test_pieces_of_answers_and_calls_are_activity_and_waiting_for_a_call_is_none(
-    tmp_path: Path, stage: Stage
+    tmp_path: Path, led_stage: Stage
 ) -> None:
     gate = Gate()
     attendant = PlayedAttendant(tools=(gate.tool,))
-    async with stage.open(tmp_path, AT_THE_GATE, attendant) as scene:
+    async with led_stage.open(tmp_path, AT_THE_GATE, attendant) as scene:
         await scene.conversation.say(task("Begin."), waits=True)
         await gate.entered.wait()
         # A turn began, a piece came, the answer ended, the call began.
