@@ -12,6 +12,7 @@ with what its file holds (`restart`). Use the fixture `herd_clock`: it jumps ove
 while a thread works.
 """
 
+import itertools
 import uuid
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -61,6 +62,7 @@ class PlayedRuntime:
         refusal: why nothing can be prepared.
         start_fault: why nothing comes up.
         start_takes_s: passes before an agent is up.
+        handle_prefix: what the names of agents' places begin with.
         inventory_fault: why nobody can tell what is there.
         unanswering: handles of agents that are there and do not say who they are.
     """
@@ -70,9 +72,11 @@ class PlayedRuntime:
         self.refusal: HerdError | None = None
         self.start_fault: HerdError | None = None
         self.start_takes_s: float = 0
+        self.handle_prefix = "slot-"
         self.inventory_fault: str | None = None
         self.unanswering: set[Handle] = set()
         self._folder = folder
+        self._numbers = itertools.count(1)
         self._nursery = nursery
         self._scripts: defaultdict[str, Script] = defaultdict(Script)
 
@@ -95,7 +99,7 @@ class PlayedRuntime:
         await trio.sleep(self.start_takes_s)
         if self.start_fault is not None:
             raise self.start_fault
-        handle = Handle(f"slot-{len(self.agents) + 1}")
+        handle = Handle(f"{self.handle_prefix}{next(self._numbers)}")
         of = Correlation(launch.generation, launch.owner, launch.workspace, launch.label, handle)
         session = launch.session.session if launch.session else SessionId(str(uuid.uuid4()))
         sessions = self._folder / f"--{launch.cwd.strip('/').replace('/', '-')}--"
