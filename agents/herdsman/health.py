@@ -6,7 +6,7 @@ The memory is that of one process. Whoever begins anew may say again what still 
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, assert_never
 
 from agents.herdsman.activity import inactive_ms
 from agents.herdsman.identity import GenerationId, RequestId
@@ -184,6 +184,8 @@ def condition_of(facts: Facts, now_ms: int) -> Condition | None:
             return Condition(Reason.UNKNOWN, (), state.active)
         case Presence.LIVE:
             return None if is_terminal(contents) else _condition_of_live(facts, now_ms)
+        case never:
+            assert_never(never)
 
 
 def _condition_of_live(facts: Facts, now_ms: int) -> Condition | None:

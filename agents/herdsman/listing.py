@@ -4,7 +4,7 @@ A field without evidence is left out.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from agents.herdsman.activity import inactive_ms
 from agents.herdsman.controller import Caller
@@ -13,8 +13,8 @@ from agents.herdsman.look import Look
 from agents.herdsman.ownership import Visible
 from agents.herdsman.projection import AgentState
 from agents.herdsman.record import Contents, ResultError, UnclearHandOff
-
-DIAGNOSTIC_LIMIT: Final = 256  # characters
+from agents.herdsman.scan import DIAGNOSTIC_LIMIT_CHARS
+from engine.core.quote import one_line
 
 
 def agent_records(
@@ -39,7 +39,7 @@ def agent_records(
             {
                 "state": AgentState.UNKNOWN.value,
                 "available_tools": [],
-                "diagnostic": one.diagnostic[:DIAGNOSTIC_LIMIT],
+                "diagnostic": one.diagnostic,
             }
             for one in look.scan.unreadable
         )
@@ -54,7 +54,6 @@ def _record(
     evidence = look.evidence(contents)
     agent = evidence.observed.agent
     idle_ms = inactive_ms(evidence, look.now_ms)
-    diagnostic = _diagnostic(contents)
     record: dict[str, Any] = {
         "agent": state.of.label,
         "state": evidence.state.value,
@@ -75,16 +74,16 @@ def _record(
         "parent_label": visible.parent_label,
         "cleanup_error": cleanup_error,
         "result_error": None if state.result_error is None else error_fields(state.result_error),
-        "diagnostic": None if diagnostic is None else diagnostic[:DIAGNOSTIC_LIMIT],
+        "diagnostic": _diagnostic(contents),
     }
     return record | {name: value for name, value in more.items() if value is not None}
 
 
 def _diagnostic(contents: Contents) -> str | None:
-    """Return what could not be read in a mailbox whose state could."""
-    if isinstance(contents.hand_off, UnclearHandOff):
-        return contents.hand_off.why
-    return contents.ask_fault
+    """Return what could not be read in a mailbox whose state could, on a line."""
+    hand_off = contents.hand_off
+    why = hand_off.why if isinstance(hand_off, UnclearHandOff) else contents.ask_fault
+    return None if why is None else one_line(why, DIAGNOSTIC_LIMIT_CHARS)
 
 
 def error_fields(error: ResultError) -> dict[str, Any]:

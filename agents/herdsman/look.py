@@ -4,8 +4,7 @@ All that is shown or decided at one moment comes from one of these.
 """
 
 import stat
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import trio
@@ -15,7 +14,7 @@ from agents.herdsman.errors import HerdError, ambiguous, broken, not_found
 from agents.herdsman.ownership import Family, Visible
 from agents.herdsman.preflight import ClosePlan, plan_close
 from agents.herdsman.premises import Premises
-from agents.herdsman.presence import Observed, observe
+from agents.herdsman.presence import Observed, Sightings
 from agents.herdsman.projection import Evidence, available_tools
 from agents.herdsman.record import Contents, State
 from agents.herdsman.runtime import Inventory, Runtime
@@ -23,19 +22,26 @@ from agents.herdsman.scan import Scan, scan
 from engine.core.errors import ExternalError
 
 
-@dataclass(frozen=True, slots=True)
 class Look:
     """What one look found.
 
     Attributes:
+        scan: the mailboxes.
+        inventory: what is there, a moment later.
+        now_ms: when that was.
         saved: session files of generations that are regular files and hold something.
     """
 
-    scan: Scan
-    inventory: Inventory
-    now_ms: int
-    saved: frozenset[str] = frozenset()
-    _families: dict[str, Family] = field(default_factory=dict, init=False, repr=False)
+    def __init__(
+        self, scan: Scan, inventory: Inventory, now_ms: int, saved: Collection[str] = ()
+    ) -> None:
+        """Keep what was found, sorted once for all that is asked of it."""
+        self.scan = scan
+        self.inventory = inventory
+        self.now_ms = now_ms
+        self.saved = frozenset(saved)
+        self._sightings = Sightings(inventory)
+        self._families: dict[str, Family] = {}
 
     def family(self, workspace: str) -> Family:
         """Return the generations of a workspace."""
@@ -56,7 +62,7 @@ class Look:
 
     def observe(self, state: State) -> Observed:
         """Return what the look shows of a generation."""
-        return observe(state.identity, self.inventory)
+        return self._sightings.observe(state.identity)
 
     def evidence(self, contents: Contents) -> Evidence:
         """Return all that the look shows of a generation and of its own agents."""
@@ -100,18 +106,19 @@ class Look:
     def tools(self, caller: Caller, visible: Visible) -> tuple[str, ...]:
         """Return what the caller could call now on an agent that it sees."""
         contents = visible.contents
-        try:
-            self.plan_close(caller, contents)
-        except HerdError:
-            closable = False
-        else:
-            closable = True
         return available_tools(
             self.evidence(contents),
             is_direct=visible.is_direct,
             transcript_ready=self.is_saved(contents.state),
-            closable=closable,
+            closable=visible.is_direct and self._can_close(caller, contents),
         )
+
+    def _can_close(self, caller: Caller, target: Contents) -> bool:
+        try:
+            self.plan_close(caller, target)
+        except HerdError:
+            return False
+        return True
 
 
 async def look(premises: Premises, runtime: Runtime) -> Look:
