@@ -67,7 +67,7 @@ class PiLife:
         """Take note of what the child says."""
         match heard:
             case RunBegan():
-                self._is_running, self._held, self._is_held = True, None, trio.Event()
+                self._is_running, self._held = True, None
             case Answered(fault=fault, is_aborted=is_aborted):
                 told = None if fault is None or is_aborted else self._tidied(fault)
                 self._end = replace(self._end, fault=told)

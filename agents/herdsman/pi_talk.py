@@ -181,8 +181,10 @@ class PiTalk:
         while True:
             await self._life.wait_held()
             async with self._turn:
-                with suppress(ExternalError):
+                try:
                     await self._go_on()
+                except ExternalError as error:
+                    self._outbox.fail(str(error))
             self._life.release()
 
     async def _go_on(self) -> None:
@@ -191,8 +193,8 @@ class PiTalk:
             return
         await self._commands.send("clear_queue")
         self._outbox.put_back()
-        for parcel in self._outbox.messages[:1]:
-            await self._announce(parcel)
+        while self._outbox.is_waiting and not await self._announce(self._outbox.messages[0]):
+            await self._life.wait_shortened()
 
     def _parcel(self, kind: str, details: Mapping[str, Any], text: str | None) -> Parcel:
         return Parcel(str(uuid.uuid4()), kind, details, text, self._history.known)
