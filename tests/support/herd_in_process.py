@@ -146,7 +146,12 @@ class InProcessStage:
             open_in_process(spec, attendant) as conversation,
             trio.open_nursery() as nursery,
         ):
-            started = Started(Handle("in-process-1"), SESSION, file, Proof("in-process", host))
+            started = Started(
+                Handle("in-process-1"),
+                spec.session,
+                spec.session_file,
+                Proof("in-process", host),
+            )
             nursery.start_soon(attendant.serve, conversation, started)
             await attendant.served.wait()
             yield InProcessScene(conversation, watched)
