@@ -1,7 +1,7 @@
 """The records of a mailbox as they are stored: JSON with exactly the fields of the values.
 
-Nothing is written that could not be read again, and nothing is read that could not have been
-written. What is not understood is never taken for something that is not there.
+Nothing is written that could not be read again, and nothing is read that contradicts itself. What
+is not understood is never taken for something that is not there.
 """
 
 import math
