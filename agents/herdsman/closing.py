@@ -38,7 +38,7 @@ async def close(controller: Controller, *, agent: str) -> dict[str, Any]:
     try:
         await closing.run()
     except HerdError as error:
-        ids = _ids(closing.target) | error.trouble.ids
+        ids = {**_ids(closing.target), **error.trouble.ids}
         details = dict(error.trouble.details)
         if closing.closed:
             details["closed"] = list(closing.closed)
@@ -68,6 +68,26 @@ async def finish_closing(controller: Controller) -> None:
                 await _Closing(controller, identity).end(identity)
         except HerdError as error:
             controller.cleanup_errors[generation] = str(error)
+
+
+async def clear_away(controller: Controller, identity: Identity) -> None:
+    """End an agent of the caller's own whose work is delivered, after all that work for it.
+
+    Raises:
+        HerdError: it is there still, or its records are.
+    """
+    closing = _Closing(controller, identity)
+    seen = await look(controller.premises, controller.runtime)
+    found = seen.find(controller.caller, identity.of.label)
+    check_same(identity, found.contents)
+    if found.children:
+        await closing.run()
+    else:
+        async with claim_soon(_mailbox(controller, identity)):
+            await closing.end(identity)
+    left = controller.cleanup_errors.get(identity.of.generation)
+    if left is not None:
+        raise broken(f"its records cannot be removed: {left}")
 
 
 @dataclass(slots=True)

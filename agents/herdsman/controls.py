@@ -91,19 +91,22 @@ class _Call:
         Raises:
             HerdError: see `steer`.
         """
-        found = (await look(controller.premises, controller.runtime)).find(
-            controller.caller, self.agent
-        )
-        draft = self._draft(controller, found)
+        known = {"agent": self.agent}
         try:
-            request = await self._prepared(controller, draft)
+            found = await self._find(controller)
+            known["session_id"] = found.contents.state.session
+            request = await self._prepared(controller, self._draft(controller, found))
             await self._leave(controller, found, request)
             mailbox = Mailbox.of_state(controller.premises, found.contents.state)
             answer = await wait_answer(mailbox, request, patience_s=CONTROL_PATIENCE_S)
             return self._answered(found, request, answer)
         except HerdError as error:
-            known = {"agent": self.agent, "session_id": found.contents.state.session}
-            raise error.told(ids=known | error.trouble.ids) from error
+            ids = {**known, **error.trouble.ids}
+            raise error.told(operation=self.kind.value, ids=ids) from error
+
+    async def _find(self, controller: Controller) -> Evidence:
+        seen = await look(controller.premises, controller.runtime)
+        return seen.find(controller.caller, self.agent)
 
     def _draft(self, controller: Controller, found: Evidence) -> Request:
         premises = controller.premises
@@ -152,9 +155,7 @@ class _Call:
                 caller = controller.caller
                 own = delegation_lock(controller.premises, caller.workspace, caller.session)
                 await stack.enter_async_context(own)
-            again = (await look(controller.premises, controller.runtime)).find(
-                controller.caller, self.agent
-            )
+            again = await self._find(controller)
             check_same(identity, again.contents)
             self._check(again, request)
 

@@ -9,13 +9,13 @@ from typing import Final
 
 import trio
 
-from agents.herdsman.errors import HerdError, ambiguous, broken, busy
+from agents.herdsman.errors import ambiguous, busy
 from agents.herdsman.identity import Identity, RequestId
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.preflight import check_same
 from agents.herdsman.record import Acknowledgement, Contents, NoHandOff, Request, State
 from agents.herdsman.records import UnreadableRecordError
-from engine.core.errors import PinataError, reason_of
+from engine.core.errors import PinataError
 
 # How long an owner waits for an answer to a steer, an interrupt or a reply.
 CONTROL_PATIENCE_S: Final = 5.0
@@ -151,16 +151,7 @@ async def _remove_answered(mailbox: Mailbox, state: State) -> None:
         answered.add(state.acknowledgement.request)
     for request in answered - {None, state.active}:
         assert request is not None
-        try:
-            await mailbox.remove_request(request)
-        except OSError as error:
-            raise _not_removed(request, reason_of(error)) from error
-        except PinataError as error:
-            raise _not_removed(request, str(error)) from error
-
-
-def _not_removed(request: RequestId, reason: str) -> HerdError:
-    return broken(f"the answered request {request} cannot be removed: {reason}")
+        await mailbox.remove_request(request)
 
 
 async def _answer(mailbox: Mailbox, request: RequestId) -> Acknowledgement | None:

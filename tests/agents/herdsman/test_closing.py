@@ -12,13 +12,16 @@ from agents.herdsman.controls import reply
 from agents.herdsman.errors import Category, HerdError, not_found
 from agents.herdsman.identity import GenerationId, Identity
 from agents.herdsman.look import look
-from agents.herdsman.mailbox import Mailbox, delegation_lock
+from agents.herdsman.mailbox import delegation_lock
 from agents.herdsman.reads import list_agents
 from agents.herdsman.record import Ask
 from agents.herdsman.runtime import Lifecycle
-from engine.core.errors import ExternalError
+from tests.support.deaths import failing_at
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, ask_id, session, uid
+
+# Where the disk breaks after all but the state of a mailbox is gone.
+BROKEN = "herd.mailbox.emptied"
 
 
 @pytest.fixture
@@ -43,18 +46,6 @@ async def tools(stage: Stage, agent: str = "scout") -> list[str]:
     answer = await list_agents(stage.controller())
     [record] = [each for each in answer["agents"] if each.get("agent") == agent]
     return list(record["available_tools"])
-
-
-def failing_removal(monkeypatch: pytest.MonkeyPatch, label: str) -> None:
-    """Have the records of one agent stay."""
-    usual = Mailbox.remove
-
-    async def remove(self: Mailbox) -> None:
-        if self.label == label:
-            raise ExternalError("the disk is broken")
-        await usual(self)
-
-    monkeypatch.setattr(Mailbox, "remove", remove)
 
 
 async def test_an_agent_that_is_closed_leaves_its_session_and_a_free_label(stage: Stage) -> None:
@@ -177,16 +168,15 @@ async def test_a_delegating_agent_that_is_closed_closes_nobody(stage: Stage) -> 
     assert stage.runtime.stopped == []
 
 
-async def test_records_that_stay_are_told_and_a_later_close_removes_them(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_records_that_stay_are_told_and_a_later_close_removes_them(stage: Stage) -> None:
     await stage.add("scout")
-    with monkeypatch.context() as patch:
-        failing_removal(patch, "scout")
+    with failing_at(BROKEN):
         answer = await close(stage.controller(), agent="scout")
-    assert answer == {"action": "close", "agent": "scout", "cleanup_error": "the disk is broken"}
+    error = answer.pop("cleanup_error")
+    assert answer == {"action": "close", "agent": "scout"}
+    assert "Input/output error" in error
     [record] = (await list_agents(stage.controller()))["agents"]
-    assert (record["state"], record["cleanup_error"]) == ("lost", "the disk is broken")
+    assert (record["state"], record["cleanup_error"]) == ("lost", error)
     assert "agent_close" in record["available_tools"]
     assert await close(stage.controller(), agent="scout") == {"action": "close", "agent": "scout"}
     assert stage.runtime.stopped == ["scout"]
@@ -195,15 +185,14 @@ async def test_records_that_stay_are_told_and_a_later_close_removes_them(
 
 
 async def test_records_that_stay_are_removed_by_a_later_look(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, herd_clock: MockClock
+    stage: Stage, herd_clock: MockClock
 ) -> None:
     await stage.add("scout")
     await stage.add("writer")
-    with monkeypatch.context() as patch:
-        failing_removal(patch, "scout")
+    with failing_at(BROKEN, times=2):
         await close(stage.controller(), agent="scout")
         await finish_closing(stage.controller())
-        assert list(stage.cleanup_errors.values()) == ["the disk is broken"]
+    assert len(stage.cleanup_errors) == 1
     stage.cleanup_errors[GenerationId(uid("long gone"))] = "it was there once"
     async with stage.mailbox("scout").claim():
         await finish_closing(stage.controller())
@@ -250,12 +239,9 @@ async def test_a_failure_below_keeps_the_agent_and_names_both(stage: Stage) -> N
     assert "lead-dev" not in stage.runtime.stopped
 
 
-async def test_records_below_that_stay_keep_the_agent(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_records_below_that_stay_keep_the_agent(stage: Stage) -> None:
     await stage.add_parent("lead-dev", "worker")
-    with monkeypatch.context() as patch:
-        failing_removal(patch, "worker")
+    with failing_at(BROKEN):
         error = await refused(stage, "lead-dev")
     assert error.trouble.category is Category.INTERNAL_FAILURE
     assert error.trouble.ids["agent"] == "worker"

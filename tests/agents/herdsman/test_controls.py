@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from agents.herdsman import controls
 from agents.herdsman.artifacts import artifact_path
-from agents.herdsman.config import HerdConfig, change_config
+from agents.herdsman.config import HerdConfig, change_config, read_config
 from agents.herdsman.controller import Controller
 from agents.herdsman.controls import interrupt, reply, steer
 from agents.herdsman.errors import Category, HerdError
@@ -20,6 +20,7 @@ from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Binding, RejectionCode, Request, RequestKind, State
 from agents.herdsman.records import encode_request
 from agents.herdsman.runtime import BINDING, Entry, Lifecycle
+from agents.herdsman.submit import leave
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, ask_id, session, uid
 
@@ -50,6 +51,8 @@ async def refused(stage: Stage, call: str = "steer", **more: Any) -> HerdError:
     with pytest.raises(HerdError) as caught:
         await tell(stage, call, **more)
     assert list_requests(stage) == before
+    assert caught.value.trouble.operation == call
+    assert caught.value.trouble.ids["agent"] == more.get("agent", "scout")
     return caught.value
 
 
@@ -277,21 +280,19 @@ async def test_the_next_agent_of_a_label_is_told_nothing(
 ) -> None:
     scout = await stage.add("scout")
     if moment == "while the message is prepared":
-        usual = controls.read_config
 
-        async def read_config(premises: Premises) -> HerdConfig:
+        async def take_over_and_read(premises: Premises) -> HerdConfig:
             await take_over(stage, scout)
-            return await usual(premises)
+            return await read_config(premises)
 
-        monkeypatch.setattr(controls, "read_config", read_config)
+        monkeypatch.setattr(controls, "read_config", take_over_and_read)
     else:
-        usual_leave = controls.leave
 
-        async def leave(*args: Any, **more: Any) -> None:
+        async def take_over_and_leave(*args: Any, **more: Any) -> None:
             await take_over(stage, scout)
-            await usual_leave(*args, **more)
+            await leave(*args, **more)
 
-        monkeypatch.setattr(controls, "leave", leave)
+        monkeypatch.setattr(controls, "leave", take_over_and_leave)
     error = await refused(stage)
     assert error.trouble.category is Category.TARGET_NOT_FOUND
 
@@ -300,13 +301,12 @@ async def test_an_agent_that_came_to_rest_before_the_lock_is_told_nothing(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stage.add("scout")
-    usual = controls.leave
 
-    async def leave(*args: Any, **more: Any) -> None:
+    async def change_and_leave(*args: Any, **more: Any) -> None:
         await stage.change("scout", active=None, completed=TASK)
-        await usual(*args, **more)
+        await leave(*args, **more)
 
-    monkeypatch.setattr(controls, "leave", leave)
+    monkeypatch.setattr(controls, "leave", change_and_leave)
     assert (await refused(stage)).trouble.category is Category.AGENT_BUSY
 
 
@@ -322,13 +322,12 @@ async def test_another_question_is_not_answered_by_a_reply_to_the_first(
 ) -> None:
     await stage.add("scout", lifecycle=Lifecycle.IDLE)
     await ask(stage)
-    usual = controls.leave
 
-    async def leave(*args: Any, **more: Any) -> None:
+    async def change_and_leave(*args: Any, **more: Any) -> None:
         await ask(stage, "another")
-        await usual(*args, **more)
+        await leave(*args, **more)
 
-    monkeypatch.setattr(controls, "leave", leave)
+    monkeypatch.setattr(controls, "leave", change_and_leave)
     assert (await refused(stage, "reply")).trouble.category is Category.TARGET_NOT_FOUND
 
 

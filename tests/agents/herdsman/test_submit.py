@@ -7,7 +7,6 @@ import pytest
 
 from agents.herdsman.errors import Category, HerdError, invalid
 from agents.herdsman.identity import GenerationId, RequestId
-from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.record import (
     Acknowledgement,
     Contents,
@@ -17,7 +16,7 @@ from agents.herdsman.record import (
     State,
 )
 from agents.herdsman.submit import submit
-from engine.core.errors import ExternalError
+from tests.support.deaths import failing_at
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, uid
 
@@ -83,18 +82,16 @@ async def test_nothing_is_left_while_what_was_told_before_is_taken_in(stage: Sta
     assert (await refused(stage, scout)).trouble.category is Category.AGENT_BUSY
 
 
-@pytest.mark.parametrize("fault", [ExternalError("the disk is full"), OSError(28, "no space")])
 async def test_nothing_is_left_beside_an_answered_request_that_cannot_be_removed(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, fault: Exception
+    stage: Stage,
 ) -> None:
-    async def remove_request(self: Mailbox, request: RequestId) -> None:
-        raise fault
-
-    scout = await stage.add("scout", acknowledgement=accepted(EARLIER))
-    monkeypatch.setattr(Mailbox, "remove_request", remove_request)
-    error = await refused(stage, scout)
+    scout = await stage.add("scout")
+    earlier = steering(scout, "earlier")
+    await stage.mailbox("scout").write_request(earlier)
+    await stage.change("scout", acknowledgement=accepted(earlier.request))
+    with failing_at("herd.record.removed"):
+        error = await refused(stage, scout)
     assert error.trouble.category is Category.INTERNAL_FAILURE
-    assert EARLIER in str(error)
 
 
 async def test_the_answer_to_an_earlier_request_is_none(stage: Stage) -> None:
