@@ -1,7 +1,7 @@
 """Where a conversation of the herd is played in tests, and who attends to it.
 
 An implementation of `agents.herdsman.runtime.Conversation` becomes a `Stage`; all of them pass
-`tests/agents/herdsman/test_conversation_conformance.py`.
+`tests/agents/herdsman/test_runtime_conformance.py`.
 """
 
 from collections.abc import Mapping, Sequence
