@@ -228,14 +228,12 @@ def _resolved(
     reference: Semantic | Canonical | None, entries: Sequence[Entry]
 ) -> tuple[RequestId | None, Binding | None]:
     """Return whose result a reference stands for, and what travels with it."""
-    match reference:
-        case None:
-            return None, None
-        case Canonical():
-            return reference.request, None
-        case Semantic():
-            canonical = resolve(reference, entries)
-            return canonical.request, Binding(str(reference), str(canonical))
+    if reference is None:
+        return None, None
+    if isinstance(reference, Canonical):
+        return reference.request, None
+    canonical = resolve(reference, entries)
+    return canonical.request, Binding(str(reference), str(canonical))
 
 
 def _look(sender: Sender, asked: _Named) -> _Attachment:

@@ -59,6 +59,12 @@ async def test_a_mailbox_that_cannot_be_read_is_left_nothing(stage: Stage) -> No
     assert (await refused(stage, scout)).trouble.category is Category.TARGET_AMBIGUOUS
 
 
+async def test_nothing_is_left_beside_a_request_that_is_not_answered(stage: Stage) -> None:
+    scout = await stage.add("scout")
+    await stage.mailbox("scout").write_request(steering(scout, "earlier"))
+    assert (await refused(stage, scout)).trouble.category is Category.AGENT_BUSY
+
+
 async def test_what_is_forbidden_under_the_lock_is_not_left(stage: Stage) -> None:
     def forbid(contents: Contents) -> None:
         raise invalid(f"{contents.state.of.label} must not be told")
