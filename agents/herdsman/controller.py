@@ -70,6 +70,7 @@ class Controller:
         turn: held by each call: they are carried out one after the other.
         cleanup_errors: why records of generations that are gone could not be removed; kept by
             whoever tries to remove them.
+        delivery_errors: why results of generations are not delivered, or their agents not gone.
     """
 
     premises: Premises
@@ -82,3 +83,4 @@ class Controller:
     home: Path | None = None
     turn: trio.Lock = field(default_factory=trio.Lock)
     cleanup_errors: dict[GenerationId, str] = field(default_factory=dict)
+    delivery_errors: dict[GenerationId, str] = field(default_factory=dict)

@@ -161,7 +161,8 @@ class Mailbox:
 
         assert flush or not creates, "a mailbox is always made durably"
         self._check_own(state)
-        await self._change("state", write, state.of.owner)
+        # Nobody waits for what is noted of an agent's activity.
+        await self._change("state", write, *((state.of.owner,) if flush else ()))
 
     async def write_request(self, request: Request) -> None:
         """Leave a request in it; the agent hears of it.

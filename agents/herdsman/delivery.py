@@ -1,0 +1,202 @@
+"""Brings the results of an owner's agents into its conversation, each once, and clears up.
+
+There is one moment at which a result is delivered: when the owner's history holds its message.
+Before it nothing is removed, and after it the same result is never told again, whoever died in
+between. All else can be repeated.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from agents.herdsman.artifacts import Provenance, reserve_index, save_artifact
+from agents.herdsman.closing import clear_away
+from agents.herdsman.config import read_config
+from agents.herdsman.controller import Controller
+from agents.herdsman.errors import HerdError, broken, busy
+from agents.herdsman.identity import GenerationId, Identity, RequestId
+from agents.herdsman.look import Look, look
+from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.owner import OwnerAwayError
+from agents.herdsman.presence import Presence
+from agents.herdsman.record import Contents, NoHandOff, Result, State
+from agents.herdsman.records import UnreadableRecordError
+from agents.herdsman.references import highest_index
+from agents.herdsman.result_text import Delivery, is_delivered, others_of, result_message
+from agents.herdsman.runtime import Entry
+from agents.herdsman.saved_session import read_managed_session
+from agents.herdsman.settlement import completed
+from agents.herdsman.submit import claim_soon, read_exact
+from engine.core.errors import PinataError
+
+RETRY_FIRST_S: Final = 0.25
+RETRY_LAST_S: Final = 4.0
+_LOST_RESULT: Final = (
+    "its result is gone and was not delivered; its session and its work are there still"
+)
+_log = logging.getLogger(f"pinata.{__name__}")
+
+
+class Deliverer:
+    """Delivers for one owner; each agent's result by a task of its own, and by one at a time."""
+
+    def __init__(self, controller: Controller) -> None:
+        """Begin without knowing what was delivered: the owner's history tells."""
+        self._controller = controller
+        self._under_way: set[GenerationId] = set()
+        self._numbers: dict[GenerationId, int] = {}
+        self._reported: dict[GenerationId, str] = {}
+
+    def begin(self, seen: Look, nursery: trio.Nursery) -> None:
+        """Begin to deliver whatever a look shows and nobody delivers yet.
+
+        Args:
+            seen: the look.
+            nursery: in which deliveries go on; it ends with the controller.
+        """
+        for one in seen.own(self._controller.caller):
+            identity = one.state.identity
+            is_due = one.state.completed is not None or request_of_result(one) is not None
+            if is_due and identity.of.generation not in self._under_way:
+                self._under_way.add(identity.of.generation)
+                nursery.start_soon(self._carry, identity)
+
+    async def _carry(self, identity: Identity) -> None:
+        pause_s = RETRY_FIRST_S
+        try:
+            while not await self._try(identity):
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_LAST_S)
+        finally:
+            self._under_way.discard(identity.of.generation)
+
+    async def _try(self, identity: Identity) -> bool:
+        """Deliver as far as that goes now; return whether nothing is to be tried again soon."""
+        generation, errors = identity.of.generation, self._controller.delivery_errors
+        try:
+            await self._deliver(identity)
+        except OwnerAwayError:
+            return True  # begun again when somebody speaks for the owner
+        except PinataError as error:
+            errors[generation] = str(error)
+            if self._reported.get(generation) != str(error):
+                self._reported[generation] = str(error)
+                _log.warning("the result of %s: %s", identity.of.label, error)
+            return False
+        self._reported.pop(generation, None)
+        return True
+
+    async def _deliver(self, identity: Identity) -> None:
+        """Tell the owner of a result, unless it was told, and clear up after the agent.
+
+        Raises:
+            OwnerAwayError: nobody is there to be told.
+            PinataError: it does not go now.
+        """
+        mailbox = Mailbox.of(self._controller.premises, identity.of.workspace, identity.of.label)
+        contents = await _read(mailbox)
+        if contents is None or contents.state.identity != identity:
+            return
+        request = request_of_result(contents) or contents.state.completed
+        if request is None:
+            return
+        entries = await self._controller.owner.entries()
+        if not is_delivered(contents.state, request, entries):
+            result = await mailbox.read_result(request)
+            if result is None:
+                self._controller.delivery_errors[identity.of.generation] = _LOST_RESULT
+                return
+            if (result.of, result.request) != (contents.state.of, request):
+                raise broken("the result in its mailbox is another agent's")
+            await self._tell(contents, result, entries)
+        await self._clear_away(mailbox, identity, request)
+
+    async def _tell(self, contents: Contents, result: Result, entries: Sequence[Entry]) -> None:
+        state = contents.state
+        delivery = Delivery(state, result, is_retired=await self._is_retired(state))
+        if result.status == "completed":
+            delivery = await self._kept(delivery, entries)
+        premises, caller = self._controller.premises, self._controller.caller
+        mailbox = Mailbox.of_state(premises, state)
+        task = await mailbox.read_request(result.request)
+        seen = await look(premises, self._controller.runtime)
+        delivery = replace(
+            delivery,
+            started_ms=None if task is None else task.created_ms,
+            others=others_of(seen.own(caller), state),
+        )
+        message = result_message(delivery)
+        if not await self._controller.owner.tell(delivery.key, message, only_if_idle=False):
+            raise busy("the owner's session does not hold it yet")
+
+    async def _kept(self, delivery: Delivery, entries: Sequence[Entry]) -> Delivery:
+        """Return the delivery of a text that can be used again, or why it cannot."""
+        state, result = delivery.state, delivery.result
+        premises, label, generation = (
+            self._controller.premises,
+            state.of.label,
+            state.of.generation,
+        )
+        assert result.text is not None
+        provenance = Provenance(label, state.definition, state.cwd, state.session)
+        try:
+            await save_artifact(premises, result.request, provenance, result.text)
+            if generation not in self._numbers:
+                at_least = highest_index(label, entries) + 1
+                self._numbers[generation] = await reserve_index(premises, label, at_least)
+        except HerdError as error:
+            return replace(delivery, persistence_error=str(error))
+        return replace(delivery, index=self._numbers[generation])
+
+    async def _is_retired(self, state: State) -> bool:
+        """Return whether the agent's session is not continued; where that cannot be told it is."""
+        config = await read_config(self._controller.premises)
+        if not config.context_retirement:
+            return False
+        try:
+            path = Path(state.session_file)
+            return (await trio.to_thread.run_sync(read_managed_session, path)).is_retired
+        except HerdError:
+            return False
+
+    async def _clear_away(self, mailbox: Mailbox, identity: Identity, request: RequestId) -> None:
+        """Remove a delivered result, and the agent that produced it.
+
+        Raises:
+            HerdError: it cannot be told what is there, or something is at work there.
+        """
+        seen = await look(self._controller.premises, self._controller.runtime)
+        async with claim_soon(mailbox):
+            contents = await read_exact(mailbox, identity)
+            state = contents.state
+            if state.active == request:
+                if seen.observe(state).presence is not Presence.LOST:
+                    return  # the agent is about to note that it is done, and rings then
+                state = completed(state, self._controller.premises.clock.now_ms())
+                await mailbox.write_state(state)
+            if state.completed != request or state.active is not None:
+                raise busy("the agent has been given something else")
+            if not isinstance(contents.hand_off, NoHandOff):
+                raise busy("a request is in its mailbox")
+            await mailbox.remove_result(request)
+        await clear_away(self._controller, identity)
+        self._controller.delivery_errors.pop(identity.of.generation, None)
+        self._numbers.pop(identity.of.generation, None)
+
+
+def request_of_result(contents: Contents) -> RequestId | None:
+    """Return the task of a generation for which there is a result."""
+    state = contents.state
+    named = (each for each in (state.completed, state.active) if each is not None)
+    return next((each for each in named if each in contents.results), None)
+
+
+async def _read(mailbox: Mailbox) -> Contents | None:
+    try:
+        return await mailbox.read()
+    except UnreadableRecordError as error:
+        raise broken(f"its mailbox cannot be read: {error}") from error

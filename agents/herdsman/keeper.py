@@ -1,0 +1,95 @@
+"""Everything that an owner's side of the herd does by itself, for as long as its process lives.
+
+It looks when something has changed, and every half a minute while there are agents. Without agents
+it has no timer.
+"""
+
+import logging
+from typing import Final
+
+import trio
+
+from agents.herdsman.attention import Attention
+from agents.herdsman.closing import finish_closing
+from agents.herdsman.controller import Controller
+from agents.herdsman.delivery import Deliverer
+from agents.herdsman.look import Look, look
+from agents.herdsman.owner import OwnerAwayError
+from agents.herdsman.questions import deliver_questions
+from agents.herdsman.signals import Listener
+from engine.core.errors import PinataError
+from engine.system.nursery import open_flat_nursery
+
+SCAN_EVERY_S: Final = 30.0
+_log = logging.getLogger(f"pinata.{__name__}")
+
+
+async def keep(controller: Controller) -> None:
+    """Deliver, clear up, ask and attend; never returns.
+
+    What a dead process left is found by the first look, like everything else.
+    """
+    signals, session = controller.premises.signals, controller.caller.session
+    listener = signals.listen(session)
+    listener.hear()
+    try:
+        async with open_flat_nursery() as nursery:
+            nursery.start_soon(_follow, controller, listener)
+            await _Keeper(controller, nursery).run(listener)
+    finally:
+        signals.leave(session, listener)
+
+
+async def _follow(controller: Controller, listener: Listener) -> None:
+    """Have the keeper look whenever the owner changes; never returns."""
+    while True:
+        await controller.owner.wait_changed()
+        listener.hear()
+
+
+class _Keeper:
+    """One owner's keeper."""
+
+    def __init__(self, controller: Controller, nursery: trio.Nursery) -> None:
+        self._controller = controller
+        self._nursery = nursery
+        self._deliverer = Deliverer(controller)
+        self._attention = Attention(controller)
+        self._reported = ""
+
+    async def run(self, listener: Listener) -> None:
+        while True:
+            # One that was heard while there were no agents, or that nobody gives for time.
+            has_agents = await self._look()
+            with trio.move_on_after(SCAN_EVERY_S if has_agents else float("inf")):
+                await listener.wait()
+
+    async def _look(self) -> bool:
+        """Look once, and do what follows; return whether there are agents."""
+        try:
+            seen = await look(self._controller.premises, self._controller.runtime)
+            await finish_closing(self._controller)
+        except PinataError as error:
+            self._report(error)
+            return True
+        if not seen.own(self._controller.caller):
+            return False
+        self._deliverer.begin(seen, self._nursery)
+        if self._controller.owner.is_idle:
+            try:
+                await self._attend(seen)
+            except OwnerAwayError:
+                return True  # looked at again when somebody speaks for it
+            except PinataError as error:
+                self._report(error)
+        return True
+
+    async def _attend(self, seen: Look) -> None:
+        entries = await self._controller.owner.entries()
+        if not await deliver_questions(self._controller, seen, entries):
+            await self._attention.attend(seen, entries)
+
+    def _report(self, error: PinataError) -> None:
+        if str(error) != self._reported:
+            self._reported = str(error)
+            _log.warning("cannot look after the agents: %s", error)
