@@ -3,12 +3,13 @@
 import importlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import SystemRandom
-from typing import Any, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -30,6 +31,11 @@ from pinata.work.viewed import find_viewed as find_viewed_run
 from worktrees.discovery import discover
 from worktrees.machine import refusal
 
+if TYPE_CHECKING:  # they take long to load, and most commands come without
+    from agents.herdsman.controller import Controller
+    from agents.herdsman.runtime import HerdTool
+    from pinata.work.herd_visit import Visit
+
 _MODULES: Final = {
     "pinata_run": "pinata.tools.runs",
     "pinata_status": "pinata.tools.status",
@@ -47,9 +53,22 @@ _MODULES: Final = {
 }
 RUNS: Final = "runs"
 _COMMANDS: Final = frozenset({RESUME, RERUN, GC})
+# They need a session that is told when agents have ended.
+HERD_TOOL_NAMES: Final = (
+    "agent_list",
+    "agent_delegate",
+    "agent_continue",
+    "agent_steer",
+    "agent_interrupt",
+    "agent_reply",
+    "agent_close",
+    "agent_inspect",
+    "agent_transcript",
+)
 TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in _COMMANDS)
 # Their runs can be reached from other processes, also where this one ends with them.
 _CARRYING: Final = frozenset({"pinata_run", "pinata_repair", RESUME, RERUN})
+_LOOKING: Final = frozenset({"agent_list", "agent_inspect", "agent_transcript"})
 _AGENT_MARK = "PINATA_AGENT"
 
 
@@ -129,7 +148,94 @@ async def call_for_session(context: Context, name: str, arguments: object) -> An
         return await outline_runs(context)
     if name in _COMMANDS:
         return await _call(context, name, arguments)
+    if name in HERD_TOOL_NAMES:
+        herd = await trio.to_thread.run_sync(_herd)
+        answer: Answer = await herd.call_herd(context, name, arguments)
+        return answer
     return await call_tool(context, name, arguments)
+
+
+async def list_herds(context: Context) -> list[Answer]:
+    """Return the sessions with agents in the caller's workspace, with what each is told of them.
+
+    Raises:
+        PinataError: it cannot be told which sessions there are.
+    """
+    visit = await _visit(context)
+    herds: list[Answer] = []
+    for lead in await visit.leads():
+        answer = await visit.list_agents(lead)
+        agents = answer["agents"] if answer["ok"] else []
+        error = {} if answer["ok"] else {"error": answer["error"]["message"]}
+        herds.append({"session": lead, "agents": agents, **error})
+    return herds
+
+
+async def call_owner(
+    context: Context, label: str, name: str, arguments: Mapping[str, Any]
+) -> Answer:
+    """Return what a tool answers the owner of an agent in the caller's workspace.
+
+    Args:
+        context: the caller's.
+        label: the agent's.
+        name: of the tool.
+        arguments: beside the agent.
+
+    Raises:
+        PinataError: there is no such agent, or its host does not answer.
+    """
+    if name not in _LOOKING:
+        refuse_agents(context.environment)
+    return await (await _visit(context)).call(label, name, arguments)
+
+
+async def _visit(context: Context) -> "Visit":
+    herd, visits, places = await trio.to_thread.run_sync(_load_visit)
+
+    async def carry(owner: "Controller", name: str, arguments: Mapping[str, Any]) -> Answer:
+        answer: Answer = await herd.call_herd(replace(context, herd=owner), name, dict(arguments))
+        return answer
+
+    ground = await places.find_ground(context, places.Place(context.cwd, context.project_trust))
+    visit: Visit = visits.Visit(context, places.premises_of(context), ground, carry)
+    return visit
+
+
+def _load_visit() -> tuple[ModuleType, ...]:
+    names = ("pinata.tools.herd", "pinata.work.herd_visit", "pinata.work.herd_place")
+    return tuple(importlib.import_module(name) for name in names)
+
+
+def text_for_model(name: str, answer: Mapping[str, Any]) -> str | None:
+    """Return what a model reads of a tool's answer; None where it reads the answer itself."""
+    if name not in HERD_TOOL_NAMES:
+        return None
+    text: str = _herd().text_of(name, answer)
+    return text
+
+
+def tools_of_agents(
+    context: Context, controller: Callable[[], "Controller"], allowed: Sequence[str]
+) -> Sequence["HerdTool"]:
+    """Return the tools by which an agent delegates to the definitions `allowed`.
+
+    Args:
+        context: of the agent's host.
+        controller: returns the agent as an owner, once it is there.
+        allowed: the names of those that it may use.
+    """
+
+    def own() -> Context:
+        return replace(context, herd=controller())
+
+    tools: Sequence[HerdTool] = _herd().tools_for_agents(own, allowed)
+    return tools
+
+
+def _herd() -> ModuleType:
+    """Return the module of the herd's tools; blocks while it is first loaded."""
+    return importlib.import_module("pinata.tools.herd")
 
 
 async def resume_run(context: Context, prefix: str) -> Answer:
@@ -180,8 +286,13 @@ async def _call(context: Context, name: str, arguments: object) -> Answer:
 
 
 def describe_tools() -> list[Answer]:
-    """Return the description of every tool; blocks."""
+    """Return the description of every tool that works on runs; blocks."""
     return [_load(name).describe() for name in TOOL_NAMES]
+
+
+def describe_herd_tools() -> list[Answer]:
+    """Return the description of every tool of managed agents; blocks."""
+    return [tool.describe() for tool in _herd().TOOLS.values()]
 
 
 def _load(name: str) -> Tool[Any]:

@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_reading(commands)
     _add_applying(commands)
     _add_collecting(commands)
+    _add_herd(commands)
     _command(commands, "doctor", "look whether pinata can work here")
     install = _command(commands, "install", "have Pi sessions offer pinata's tools")
     uninstall = _command(commands, "uninstall", "have Pi sessions offer them no longer")
@@ -203,6 +204,26 @@ def _add_collecting(commands: _Commands) -> None:
         metavar="RUN",
         help="its change is not wanted; may be repeated",
     )
+
+
+def _add_herd(commands: _Commands) -> None:
+    help_ = "look at the managed agents of this workspace, and speak for those that own them"
+    herd = commands.add_parser("herd", help=help_, description=help_, allow_abbrev=False)
+    does = herd.add_subparsers(dest="action", required=True, metavar="action")
+
+    _command(does, "list", "show the agents and what can be done with each")
+    inspect = _command(does, "inspect", "show the last lines that an agent's terminal would show")
+    transcript = _command(does, "transcript", "print the end of an agent's conversation")
+    steer = _command(does, "steer", "correct an agent without stopping it")
+    reply = _command(does, "reply", "answer the question that an agent has asked its owner")
+    close = _command(does, "close", "give up an agent and its task, and agents of its own first")
+    for command in (inspect, transcript, steer, reply, close):
+        command.add_argument("agent", help="its label")
+    for command in (steer, reply):
+        command.add_argument("message", help="what it is to read")
+        command.add_argument(
+            "--file", action="append", metavar="PATH", help="goes with it; may be repeated"
+        )
 
 
 def _about_run(command: argparse.ArgumentParser, *, latest: bool = False) -> None:

@@ -46,6 +46,7 @@ _MODULES: Mapping[str, str] = {
     "integrate": "pinata.faces.applying",
     "rollback": "pinata.faces.applying",
     "gc": "pinata.faces.gc",
+    "herd": "pinata.faces.herd",
     "doctor": "pinata.faces.doctor",
     "install": "pinata.faces.install",
     "uninstall": "pinata.faces.install",

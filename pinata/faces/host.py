@@ -7,6 +7,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Final
 import trio
 
 import pinata
-from engine.core.errors import PinataError
+from agents.herdsman.identity import SessionId
+from agents.traffic import Traffic
+from engine.core.errors import PinataError, UsageError
 from engine.core.events import Trace
 from engine.records.event import Logged
 from engine.system.clock import SystemClock
@@ -29,6 +32,9 @@ from pinata.faces.session_command import SessionCommands
 from pinata.tools.registry import Answer
 from pinata.work.context import Context
 from pinata.work.delivery import Deliveries
+from pinata.work.herd import Herd, open_herd
+from pinata.work.herd_place import Place
+from pinata.work.herd_ways import open_ways
 from pinata.work.homecoming import come_home
 from pinata.work.host import Setting, Work, open_host
 from pinata.work.host_calls import COMMAND, Asked, Opened, Tell
@@ -49,16 +55,19 @@ class HostFace:
         board: shows them its runs.
     """
 
-    def __init__(self, session: Session, environment: Mapping[str, str]) -> None:
+    def __init__(self, session: Session, environment: Mapping[str, str], traffic: Traffic) -> None:
         """Begin without runs.
 
         Args:
             session: whose.
             environment: of all calls.
+            traffic: shared by all agents of this process.
         """
         self._session = session
+        self._traffic = traffic
         self._environment = environment
         self._models = HostModels()
+        self._herd: Herd | None = None
         self.board = SessionBoard(SystemClock())
 
     def works_with(self, runtime: Runtime) -> Work:
@@ -69,7 +78,21 @@ class HostFace:
             owed=Deliveries(context),
             come_home=partial(come_home, context, self._session),
             models=self._models,
+            text_of=app.text_for_model,
         )
+
+    @asynccontextmanager
+    async def open_herd(self) -> AsyncIterator[Herd]:
+        """Have the session's agents inside the block."""
+        context = app.build_context(self._environment, _NOWHERE, Silence(), traffic=self._traffic)
+        context = replace(context, coordinator=self._models)
+        tools = partial(app.tools_of_agents, context)
+        session = SessionId(self._session.key)
+        async with (
+            open_ways(context) as find_way,
+            open_herd(context, session, self._models, tools, find_way) as self._herd,
+        ):
+            yield self._herd
 
     def _context(
         self, runtime: Runtime, cwd: Path, observer: Observer, *, trust: bool | None
@@ -82,6 +105,10 @@ class HostFace:
             context = self._context(runtime, asked.cwd, Silence(), trust=asked.trust)
             typed = str(asked.arguments.get("text", ""))
             return {"text": await SessionCommands(runtime, self.board).carry_out(context, typed)}
+        if asked.tool in app.HERD_TOOL_NAMES:
+            return await self._manage(runtime, asked)
+        if asked.owner is not None:
+            raise UsageError(f"{asked.tool} is no tool of managed agents")
         progress = CallProgress(asked.tool)
         context = self._context(runtime, asked.cwd, _Both(progress, opened), trust=asked.trust)
         answer: Answer = {}
@@ -90,6 +117,15 @@ class HostFace:
             answer = await app.call_for_session(context, asked.tool, dict(asked.arguments))
             nursery.cancel_scope.cancel()
         return answer
+
+    async def _manage(self, runtime: Runtime, asked: Asked) -> Answer:
+        """Carry out a tool of managed agents."""
+        assert self._herd is not None
+        place = Place(asked.cwd, asked.trust)
+        owner = SessionId(asked.owner or self._session.key)
+        context = self._context(runtime, asked.cwd, Silence(), trust=asked.trust)
+        context = replace(context, herd=await self._herd.owner(owner, place))
+        return await app.call_for_session(context, asked.tool, dict(asked.arguments))
 
 
 class _Both:
@@ -121,12 +157,13 @@ async def _host(given: Namespace, environment: Mapping[str, str]) -> int:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     try:
         app.adopt_orphans()
-        tools: Sequence[Answer] = await trio.to_thread.run_sync(app.describe_tools)
-        face = HostFace(session, environment)
+        tools: Sequence[Answer] = await trio.to_thread.run_sync(_describe)
         traffic = app.new_traffic()
-        await _keep(
-            face, session, Setting(environment, pinata.__version__, tools, traffic, face.board)
+        face = HostFace(session, environment, traffic)
+        setting = Setting(
+            environment, pinata.__version__, tools, traffic, face.board, face.open_herd
         )
+        await _keep(face, session, setting)
     except PinataError as error:
         # Whoever started the host reads stdout and not its log; once it serves, nobody does.
         _say({"error": str(error)})
@@ -151,6 +188,10 @@ async def _watch_signals(signals: AsyncIterator[int], server: HostServer) -> Non
     async for number in signals:
         if number == signal.SIGTERM:
             server.stop()
+
+
+def _describe() -> list[Answer]:
+    return [*app.describe_tools(), *app.describe_herd_tools()]
 
 
 def _say(what: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from pinata.work.observer import Observer
 from pinata.work.shown import RunCache
 
 if TYPE_CHECKING:  # they take long to load, and most calls come without
+    from agents.herdsman.controller import Controller
     from agents.models.coordinator import Coordinator
     from pinata.work.link import Links
     from pinata.work.runtime import Runtime
@@ -38,6 +39,7 @@ class Context:
         sender: on whose behalf messages to agents are.
         session: who calls, where results are owed to somebody by name; None elsewhere.
         coordinator: lends models to agents, where a session's program can; None elsewhere.
+        herd: who calls, as the owner of managed agents; None where there can be none.
     """
 
     environment: Mapping[str, str]
@@ -55,6 +57,7 @@ class Context:
     sender: Sender = Sender.PARENT
     session: "Session | None" = None
     coordinator: "Coordinator | None" = None
+    herd: "Controller | None" = None
 
     def within(self, runtime: "Runtime") -> "Context":
         """Return the same surroundings in a process that owns runs beside each other."""

@@ -39,7 +39,7 @@ def _may_be_there(proof: Proof, own: ProcessStamp | None) -> bool:
 
 
 class NoRuntime:
-    """Runs no agents; a `Runtime` for whoever only looks, or clears up after those that are lost."""
+    """Runs no agents; a `Runtime` for whoever looks, or clears up after those that are lost."""
 
     async def prepare(self, launch: Launch) -> Preparation:
         """See `Runtime`."""

@@ -58,6 +58,7 @@ class NoHerd:
     async def instructions(self, seat: Seat) -> str | None:
         """See `HostHerd`."""
         await trio.lowlevel.checkpoint()
+        return None
 
     @property
     def is_idle(self) -> bool:

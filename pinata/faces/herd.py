@@ -1,0 +1,99 @@
+"""The commands by which a person looks at managed agents and speaks for those that own them."""
+
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.core.errors import ConflictError
+from pinata import app
+from pinata.faces import text
+from pinata.faces.command import Command, here, show
+from pinata.tools.registry import Answer
+from pinata.work.observer import Silence
+
+
+class HerdRefusalError(ConflictError):
+    """What an owner of agents was asked for was not done.
+
+    Attributes:
+        error: why, as the tool tells it.
+    """
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        self.error = error
+        remedy = f"; {error['nextAction']}" if error.get("nextAction") else ""
+        super().__init__(f"{error['message']}{remedy}")
+
+
+async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
+    context = app.build_context(environment, here(), Silence())
+    if given.action == "list":
+        show(given, {"sessions": await app.list_herds(context)}, _listed)
+        return 0
+    arguments: dict[str, Any] = {}
+    if given.action in ("steer", "reply"):
+        files = [str(here() / each) for each in given.file or ()]
+        arguments = {"message": given.message, "files": files}
+    answer = await app.call_owner(context, given.agent, f"agent_{given.action}", arguments)
+    if not answer["ok"]:
+        raise HerdRefusalError(answer["error"])
+    show(given, answer, _LINES[given.action])
+    return 0
+
+
+def _listed(answer: Answer) -> Iterable[str]:
+    sessions = answer["sessions"]
+    if not any(one["agents"] or "error" in one for one in sessions):
+        yield "no agents"
+    for one in sessions:
+        yield f"session {text.visible(one['session'])}"
+        if "error" in one:
+            yield f"  {text.visible(one['error'])}"
+        for agent in one["agents"]:
+            yield f"  {text.visible(_agent(agent))}"
+
+
+def _agent(agent: Mapping[str, Any]) -> str:
+    if "agent" not in agent:
+        return f"? {agent['diagnostic']}"
+    below = f" (of {agent['parent_label']})" if "parent_label" in agent else ""
+    tools = [name.removeprefix("agent_") for name in agent["available_tools"]]
+    can = f"; can be told to {', '.join(tools)}" if tools else ""
+    return f"{agent['agent']}{below}: {agent['agent_definition']}, {agent['state']}{can}"
+
+
+def _inspected(answer: Answer) -> Iterable[str]:
+    for process in answer.get("process", {}).get("foreground", ()):
+        yield text.visible(f"runs {process['command']}")
+    for line in answer["recent_output"].splitlines():
+        yield text.visible(line)
+
+
+def _read(answer: Answer) -> Iterable[str]:
+    if answer["transcript_truncated"]:
+        yield "(shortened)"
+    for line in answer["transcript"].splitlines():
+        yield text.visible(line)
+
+
+def _told(answer: Answer) -> Iterable[str]:
+    yield f"{answer['agent']} has taken it"
+
+
+def _closed(answer: Answer) -> Iterable[str]:
+    yield f"{answer['agent']} is closed"
+    errors = answer.get("cleanup_errors") or {}
+    if "cleanup_error" in answer:
+        errors = {answer["agent"]: answer["cleanup_error"]}
+    for agent, error in errors.items():
+        yield text.visible(f"{agent}: {error}")
+
+
+_LINES = {
+    "inspect": _inspected,
+    "transcript": _read,
+    "steer": _told,
+    "reply": _told,
+    "close": _closed,
+}
+COMMANDS: Mapping[str, Command] = {"herd": _herd}

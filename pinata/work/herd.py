@@ -1,0 +1,210 @@
+"""The herd of a session's host: the session as owner, its agents, and what goes on by itself."""
+
+import logging
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from agents.herdsman.controller import Caller, Controller
+from agents.herdsman.errors import not_found
+from agents.herdsman.identity import GenerationId, Identity, SessionId
+from agents.herdsman.instructions import instructions
+from agents.herdsman.keeper import keep
+from agents.herdsman.launches import end_orphans, stamp
+from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.signals import ANYTHING
+from engine.core.errors import PinataError
+from engine.system.identity import identify
+from engine.system.nursery import open_flat_nursery
+from pinata.work.context import Context
+from pinata.work.herd_members import AgentTools, Nursing
+from pinata.work.herd_place import Place, current_roster, find_ground, premises_of
+from pinata.work.herd_runtime import FindWay, HerdRuntime
+from pinata.work.host_models import HostModels
+from pinata.work.host_owner import LeadSession, OwnerFrame
+from pinata.work.host_seat import Seat
+
+_log = logging.getLogger(f"pinata.{__name__}")
+
+
+class Herd:
+    """The agents of one session; a `HostHerd`."""
+
+    def __init__(
+        self,
+        context: Context,
+        session: SessionId,
+        models: HostModels,
+        tools: AgentTools,
+        runtime: HerdRuntime,
+    ) -> None:
+        """Begin without a client; `open_herd` says what the arguments are."""
+        self._context = context
+        self._models = models
+        self._tools = tools
+        self._runtime = runtime
+        self._premises = runtime.premises
+        self._lead = LeadSession(session)
+        self._place: Place | None = None
+        self._moved = trio.Event()
+        self._controllers: dict[Place, Controller] = {}
+        self._nursed: list[Nursing] = []
+        self._active: frozenset[GenerationId] = frozenset()
+        self._is_idle = trio.Event()
+
+    @contextmanager
+    def attached(self, seat: Seat, *, owns_agents: bool) -> Iterator[None]:
+        """See `HostHerd`."""
+        with self._lead.attached(seat.send, owns_agents=owns_agents):
+            place = Place(seat.cwd, seat.trust)
+            if place != self._place:
+                self._place = place
+                self._moved.set()
+                self._moved = trio.Event()
+            yield
+
+    def told(self, frame: OwnerFrame) -> None:
+        """See `HostHerd`."""
+        self._lead.told(frame)
+
+    async def instructions(self, seat: Seat) -> str | None:
+        """See `HostHerd`."""
+        try:
+            controller = await self.controller(Place(seat.cwd, seat.trust))
+            return instructions(await controller.roster(), controller.caller)
+        except PinataError as error:
+            _log.warning("the session is told nothing of agents: %s", error)
+            return None
+
+    @property
+    def is_idle(self) -> bool:
+        """See `HostHerd`."""
+        return not self._active
+
+    async def wait_idle(self) -> None:
+        """See `HostHerd`."""
+        while self._active:
+            await self._is_idle.wait()
+        await trio.lowlevel.checkpoint()
+
+    async def wait_told(self) -> None:
+        """See `HostHerd`."""
+        await self.wait_idle()
+
+    async def controller(self, place: Place) -> Controller:
+        """Return the session as it calls from somewhere.
+
+        Raises:
+            PinataError: that is no place to call from.
+        """
+        if place not in self._controllers:
+            self._controllers[place] = await self._controller(place)
+        found = self._controllers[place]
+        return replace(found, caller=replace(found.caller, model=self._models.preferred))
+
+    async def owner(self, session: SessionId, place: Place) -> Controller:
+        """Return the session, or one of its agents, as the owner of agents.
+
+        Raises:
+            HerdError: it is neither; TARGET_NOT_FOUND.
+        """
+        if session == self._lead.session:
+            return await self.controller(place)
+        for nursing in self._nursed:
+            if session in nursing.controllers:
+                return nursing.controllers[session]
+        raise not_found("the agent that this one works for is not there")
+
+    async def _controller(self, place: Place) -> Controller:
+        ground = await find_ground(self._context, place)
+        roster = partial(current_roster, self._context, ground)
+        stated = self._context.environment.get("HOME")
+        home, agent_dir = None if stated is None else Path(stated), self._context.agent_dir
+        nursing = Nursing(self._premises, self._runtime, self._tools, home, agent_dir, roster)
+        self._nursed.append(nursing)
+        return Controller(
+            premises=self._premises,
+            runtime=self._runtime,
+            owner=self._lead,
+            caller=Caller(self._lead.session, str(ground.workspace), str(ground.cwd), is_lead=True),
+            roster=roster,
+            attendant=nursing.attendant,
+            agent_dir=agent_dir,
+            home=home,
+        )
+
+    async def run(self) -> None:
+        """Do what goes on by itself; never returns."""
+        await end_orphans(self._premises)
+        async with open_flat_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            while True:
+                moved, place = self._moved, self._place
+                async with open_flat_nursery() as keeping:
+                    if place is not None:
+                        keeping.start_soon(self._keep, place)
+                    await moved.wait()
+                    keeping.cancel_scope.cancel()
+
+    async def _keep(self, place: Place) -> None:
+        try:
+            controller = await self.controller(place)
+        except PinataError as error:
+            _log.warning("agents are not looked after from %s: %s", place.cwd, error)
+            return
+        await keep(controller)
+
+    async def _watch(self) -> None:
+        """Keep up to date which agents of this process have an assignment."""
+        listener = self._premises.signals.listen(ANYTHING)
+        while True:
+            await listener.wait()
+            up = self._runtime.identities
+            active = [one.of.generation for one in up if await self._is_active(one)]
+            self._active = frozenset(active)
+            if not active:
+                self._is_idle.set()
+                self._is_idle = trio.Event()
+
+    async def _is_active(self, identity: Identity) -> bool:
+        """Return whether an agent has an assignment; one of which that cannot be told has."""
+        mailbox = Mailbox.of(self._premises, identity.of.workspace, identity.of.label)
+        try:
+            state = await mailbox.read_state()
+        except PinataError:
+            return True
+        return state is not None and state.identity == identity and state.active is not None
+
+
+@asynccontextmanager
+async def open_herd(
+    context: Context, session: SessionId, models: HostModels, tools: AgentTools, find_way: FindWay
+) -> AsyncIterator[Herd]:
+    """Have a session's herd inside the block; on leaving it, all agents of this process end.
+
+    Args:
+        context: of the host.
+        session: whose herd; its lock is held.
+        models: what the session works with.
+        tools: makes those by which agents delegate.
+        find_way: finds how an agent can be run.
+
+    Raises:
+        UsageError: the environment names no place for the herd's data.
+    """
+    premises = premises_of(context)
+    own = await trio.to_thread.run_sync(identify, os.getpid())
+    assert own is not None
+    async with open_flat_nursery() as nursery:
+        runtime = HerdRuntime(premises, find_way, stamp(own), nursery)
+        herd = Herd(context, session, models, tools, runtime)
+        nursery.start_soon(herd.run)
+        try:
+            yield herd
+        finally:
+            nursery.cancel_scope.cancel()

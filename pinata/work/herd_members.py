@@ -1,0 +1,167 @@
+"""The agents' own halves of the herd, as a host makes them; those that delegate own agents too."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from agents.herdsman.config import read_config
+from agents.herdsman.controller import Birth, Caller, Controller
+from agents.herdsman.conversation_owner import ConversationOwner
+from agents.herdsman.identity import SessionId
+from agents.herdsman.keeper import keep
+from agents.herdsman.member import Member
+from agents.herdsman.premises import Premises
+from agents.herdsman.runtime import (
+    Attendant,
+    CompactionReason,
+    Conversation,
+    Ended,
+    HerdTool,
+    Message,
+    Runtime,
+    Started,
+)
+from agents.herdsman.settlement import Undelivered
+from agents.herdsman.undelivered import find_undelivered
+from agents.roster import Roster
+from engine.system.nursery import open_flat_nursery
+
+# Makes the tools by which an agent delegates: from what tells its controller, once the agent is
+# there, and from the names of the definitions that it may use.
+AgentTools = Callable[[Callable[[], Controller], Sequence[str]], Sequence[HerdTool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Nursing:
+    """What all agents of a host are made with.
+
+    Attributes:
+        roster: reads the definitions that hold now.
+        controllers: of the agents that delegate, by their sessions, for as long as they are there.
+    """
+
+    premises: Premises
+    runtime: Runtime
+    tools: AgentTools
+    home: Path | None
+    agent_dir: Path | None
+    roster: Callable[[], Awaitable[Roster]]
+    controllers: dict[SessionId, Controller] = field(default_factory=dict)
+
+    def attendant(self, birth: Birth) -> Attendant:
+        """Return the half of an agent that is about to be started."""
+        if not birth.is_delegating:
+            return self._member(birth, (), _no_children)
+        allowed = tuple(birth.definition.agents or ())
+        agent = _Delegating(self, birth, allowed)
+        tools = self.tools(agent.controller, allowed)
+        agent.member = self._member(birth, tools, agent.undelivered)
+        return agent
+
+    def _member(
+        self,
+        birth: Birth,
+        tools: Sequence[HerdTool],
+        undelivered: Callable[[SessionId], Awaitable[Undelivered]],
+    ) -> Member:
+        config = partial(read_config, self.premises)
+        return Member(self.premises, birth, tools=tools, config=config, undelivered=undelivered)
+
+
+async def _no_children(_: SessionId) -> Undelivered:
+    await trio.lowlevel.checkpoint()
+    return Undelivered()
+
+
+class _Delegating:
+    """The half of an agent that delegates: the agent's own, and its owner's side beside it."""
+
+    def __init__(self, nursing: Nursing, birth: Birth, allowed: Sequence[str]) -> None:
+        self.member: Member | None = None
+        self._nursing = nursing
+        self._birth = birth
+        self._allowed = frozenset(allowed)
+        self._controller: Controller | None = None
+        self._owner: ConversationOwner | None = None
+
+    def controller(self) -> Controller:
+        """Return the agent as the owner of others; it must be there."""
+        assert self._controller is not None
+        return self._controller
+
+    async def undelivered(self, session: SessionId) -> Undelivered:
+        """Return what its own agents have not delivered."""
+        owner = self.controller().owner
+        return await find_undelivered(self._nursing.premises, session, await owner.entries())
+
+    @property
+    def _own(self) -> Member:
+        assert self.member is not None
+        return self.member
+
+    @property
+    def tools(self) -> Sequence[HerdTool]:
+        """See `Attendant`."""
+        return self._own.tools
+
+    async def serve(self, conversation: Conversation, started: Started) -> None:
+        """See `Attendant`."""
+        controllers = self._nursing.controllers
+        self._controller = controllers[started.session] = self._owning(conversation, started)
+        try:
+            async with open_flat_nursery() as nursery:
+                nursery.start_soon(keep, self._controller)
+                await self._own.serve(conversation, started)
+                nursery.cancel_scope.cancel()
+        finally:
+            del controllers[started.session]
+
+    def _owning(self, conversation: Conversation, started: Started) -> Controller:
+        birth, nursing = self._birth, self._nursing
+        self._owner = ConversationOwner(conversation)
+        caller = Caller(
+            session=started.session,
+            workspace=birth.workspace,
+            cwd=birth.cwd,
+            is_lead=False,
+            allowed=self._allowed,
+        )
+        return Controller(
+            premises=nursing.premises,
+            runtime=nursing.runtime,
+            owner=self._owner,
+            caller=caller,
+            roster=nursing.roster,
+            attendant=nursing.attendant,
+            agent_dir=nursing.agent_dir,
+            home=nursing.home,
+        )
+
+    def active(self) -> None:
+        """See `Attendant`."""
+        self._own.active()
+        self._tell_changed()
+
+    def answered(self, text: str, *, was_aborted: bool) -> None:
+        """See `Attendant`."""
+        self._own.answered(text, was_aborted=was_aborted)
+
+    async def before_rest(self) -> Sequence[Message]:
+        """See `Attendant`."""
+        return await self._own.before_rest()
+
+    async def came_to_rest(self, ended: Ended) -> None:
+        """See `Attendant`."""
+        await self._own.came_to_rest(ended)
+        self._tell_changed()
+
+    def _tell_changed(self) -> None:
+        if self._owner is not None:
+            self._owner.change()
+
+    async def may_compact(self, reason: CompactionReason) -> bool:
+        """See `Attendant`."""
+        return await self._own.may_compact(reason)

@@ -1,0 +1,261 @@
+"""How a managed agent can be run: what runs it, which model it has, and where its tools work."""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from agents.filetools.tool import ToolContext
+from agents.herd_definition import HerdDefinition
+from agents.herdsman.errors import HerdError, invalid
+from agents.herdsman.identity import SessionId
+from agents.herdsman.in_process import InProcessSpec, open_in_process
+from agents.herdsman.loadout import offered_tools
+from agents.herdsman.pi_agent import PiManagedSpec, open_pi
+from agents.herdsman.runtime import Launch, SavedSession
+from agents.herdsman.session_file import begin_managed_session, new_session_path
+from agents.models.port import Model
+from agents.models.routes import open_routes
+from agents.pi_program import PiMissingError
+from engine.core.environment import child_environment
+from engine.core.errors import PinataError, UsageError
+from engine.core.ids import AttemptId, TaskId
+from engine.core.spec import Backend, ModelChoice, Thinking
+from pinata.work.context import Context
+from pinata.work.herd_runtime import FindWay, Led, Way
+from pinata.work.lent_models import LentModels
+from pinata.work.models import ModelSources, Opener
+from pinata.work.user_pi import PiWay, UserPi
+from worktrees.discovery import discover
+from worktrees.files import list_files
+
+# In the Pi agent directory; either may hold keys.
+_KEY_FILES: Final = ("auth.json", "models.json")
+# Outside of a repository nothing says which files matter; more than these are no project.
+_MOST_FILES: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class _InProcess:
+    """An agent that this process runs; a `Way`."""
+
+    launch: Launch
+    choice: ModelChoice
+    model: Model
+    context: Context
+    place: ToolContext
+    backend: Backend = Backend.IN_PROCESS
+
+    @asynccontextmanager
+    async def open(self, mark: str) -> AsyncIterator[Led]:
+        """See `Way`."""
+        launch, session = self.launch, await _session(self.launch, self.context)
+        spec = InProcessSpec(
+            session=session.session,
+            session_file=session.file,
+            label=launch.label,
+            definition=launch.definition,
+            persona=launch.persona,
+            choice=self.choice,
+            model=self.model,
+            traffic=self.context.traffic,
+            context=replace(self.place, mark=f"{mark}/agent"),
+            clock=self.context.clock,
+        )
+        async with open_in_process(spec, launch.attendant) as conversation:
+            yield conversation
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """An agent that is a Pi of its own; a `Way`."""
+
+    spec: Callable[[SavedSession, str], PiManagedSpec]
+    launch: Launch
+    context: Context
+    backend: Backend = Backend.PROCESS
+
+    @asynccontextmanager
+    async def open(self, mark: str) -> AsyncIterator[Led]:
+        """See `Way`."""
+        session = await _session(self.launch, self.context)
+        async with open_pi(self.spec(session, f"{mark}/agent"), self.launch.attendant) as talk:
+            yield talk
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Finds ways for the agents of one host.
+
+    Attributes:
+        sources: makes what models come from; anew each time, since sessions come and go.
+    """
+
+    context: Context
+    sources: Callable[[Path], ModelSources]
+
+    async def __call__(self, launch: Launch) -> Way:
+        """See `FindWay`."""
+        choice = _choice(launch)
+        sources = self.sources(Path(launch.cwd))
+        tried = []
+        for backend in _backends(launch.definition):
+            try:
+                found = await sources.find(choice, backend)
+            except (PiMissingError, UsageError) as error:
+                found = str(error)
+            except PinataError as error:
+                raise invalid(f"the model of {launch.label} cannot be found: {error}") from error
+            if isinstance(found, str):
+                tried.append(f"{backend.value}: {found}")
+                continue
+            way, _ = found
+            if isinstance(way, PiWay):
+                return self._process(launch, choice, way)
+            return await self._in_process(launch, choice, way)
+        raise _no_model(launch, choice, tried)
+
+    async def _in_process(self, launch: Launch, choice: ModelChoice, opener: Opener) -> Way:
+        offered_tools(launch.definition, [tool.declaration.name for tool in launch.attendant.tools])
+        model = opener(AttemptId(TaskId(launch.label), 1), {})
+        return _InProcess(launch, choice, model, self.context, await self._place(launch))
+
+    def _process(self, launch: Launch, choice: ModelChoice, way: PiWay) -> Way:
+        keys = _key_files(self.context)
+
+        def spec(session: SavedSession, mark: str) -> PiManagedSpec:
+            return PiManagedSpec(
+                pi=way.program,
+                definition=launch.definition,
+                persona=launch.persona,
+                choice=choice,
+                session=session.session,
+                session_file=session.file,
+                cwd=Path(launch.cwd),
+                env=way.environment,
+                mark=mark,
+                secrets=way.route.secrets,
+                secret_files=keys,
+            )
+
+        # Nothing is made of it before it is known to be meant.
+        unmade = SavedSession(
+            launch.owner, Path(launch.cwd), launch.cwd, launch.definition.name, launch.label
+        )
+        spec(unmade, "").check(launch.attendant.tools)
+        return _Process(spec, launch, self.context)
+
+    async def _place(self, launch: Launch) -> ToolContext:
+        """Return where an agent's tools work, but for its mark."""
+        root = Path(launch.cwd)
+        return ToolContext(
+            root=root,
+            env=child_environment(self.context.environment),
+            mark=None,
+            list_files=await self._lister(root),
+            shell=self.context.shell,
+            secrets=_key_files(self.context),
+        )
+
+    async def _lister(self, root: Path) -> Callable[[], Awaitable[tuple[bytes, ...]]]:
+        try:
+            repository = await discover(root, self.context.environment)
+        except PinataError:
+            return lambda: trio.to_thread.run_sync(_walk, root)
+        return lambda: list_files(replace(repository, root=root))
+
+
+@asynccontextmanager
+async def open_ways(context: Context) -> AsyncIterator[FindWay]:
+    """Have ways to run agents inside the block, for as long as any of them runs."""
+    async with open_routes(context.environment, context.clock) as routes:
+
+        def sources(base: Path) -> ModelSources:
+            pi = UserPi.of(context, ())
+            return ModelSources(routes, base, pi, LentModels.of(context, survives=False))
+
+        yield Ways(context, sources)
+
+
+async def _session(launch: Launch, context: Context) -> SavedSession:
+    """Return the session that an agent leads; a new one is made.
+
+    Raises:
+        ExternalError: it cannot be made.
+    """
+    if launch.session is not None:
+        return launch.session
+    folder, id_, now_ms = context.agent_dir, SessionId(str(uuid.uuid4())), context.clock.now_ms()
+    assert folder is not None
+    definition, label = launch.definition.name, launch.label
+
+    def make() -> SavedSession:
+        path = new_session_path(folder, launch.cwd, id_, now_ms)
+        begin_managed_session(
+            path, id_, cwd=launch.cwd, definition=definition, label=label, now_ms=now_ms
+        )
+        return SavedSession(id_, path, launch.cwd, definition, label)
+
+    return await trio.to_thread.run_sync(make)
+
+
+def _backends(definition: HerdDefinition) -> tuple[Backend, ...]:
+    """Return what may run an agent, the preferred one first."""
+    if definition.backend is Backend.HERDR_PI:
+        raise invalid(
+            f"the definition {definition.name} asks for the backend herdr-pi, which is not in "
+            "this release",
+            next_action="use process or in-process",
+        )
+    if definition.backend is not None:
+        return (definition.backend,)
+    return Backend.PROCESS, Backend.IN_PROCESS
+
+
+def _choice(launch: Launch) -> ModelChoice:
+    """Return the model of an agent: what its definition states, the rest as its owner has it.
+
+    Raises:
+        HerdError: nobody says which; INVALID_REQUEST.
+    """
+    definition, given = launch.definition, launch.model
+    thinking = definition.thinking or (Thinking.OFF if given is None else given.thinking)
+    if definition.model is not None:
+        return ModelChoice(*definition.model, thinking)
+    if given is None:
+        raise invalid(
+            f"no model is known for the definition {definition.name}",
+            next_action=f"set `model` in the file of {definition.name}",
+        )
+    return replace(given, thinking=thinking)
+
+
+def _no_model(launch: Launch, choice: ModelChoice, tried: list[str]) -> HerdError:
+    return invalid(
+        f"the agent {launch.label} cannot have the model {choice.provider}/{choice.id}: "
+        f"{'; '.join(tried)}",
+        next_action=f"set another `model` or `backend` in the file of {launch.definition.name}",
+    )
+
+
+def _key_files(context: Context) -> tuple[Path, ...]:
+    folder = context.agent_dir
+    return () if folder is None else tuple(folder / name for name in _KEY_FILES)
+
+
+def _walk(root: Path) -> tuple[bytes, ...]:
+    """Return the files below a folder that is no repository, relative to it; blocks."""
+    found: list[bytes] = []
+    top = os.fsencode(root)
+    for folder, folders, files in os.walk(top):
+        folders.sort()
+        for name in sorted(files):
+            found.append(os.path.relpath(folder + b"/" + name, top))
+            if len(found) == _MOST_FILES:
+                return tuple(found)
+    return tuple(found)

@@ -1,0 +1,71 @@
+"""A person's Pi whose model delegates: definitions with scripted models, and what came of them."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.herdsman.runtime import QUESTION, RESULT
+from tests.support.coordinators import CoordinatorPi, Desk, Record
+from tests.support.projects import says
+
+Turn = Mapping[str, Any]
+
+
+def define(desk: Desk, name: str, script: Mapping[str, list[Turn]], **more: object) -> None:
+    """Write a definition of the user's whose agents run in the host and follow a script."""
+    folder = desk.agent_dir / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.script.json"
+    path.write_text(json.dumps(script))
+    settings = {"description": f"Does what {name} does.", "backend": "in-process", **more}
+    settings["model"] = f"scripted/{path}"
+    front = "".join(f"{key}: {json.dumps(value)}\n" for key, value in settings.items())
+    (folder / f"{name}.md").write_text(f"---\n{front}---\nYou are {name}.\n")
+
+
+async def rest(pi: CoordinatorPi) -> None:
+    """Return when the session does nothing: what it was told may have woken it."""
+    while True:
+        since = len(pi.records)
+        if not (await pi.ask("get_state"))["isStreaming"]:
+            return
+        await pi.settled(since)
+
+
+async def call(desk: Desk, pi: CoordinatorPi, tool: str, **arguments: object) -> dict[str, Any]:
+    """Have the session's model call a tool, and return what it was answered."""
+    await rest(pi)
+    desk.mind.will_say(says(tool, **arguments))
+    before = len(pi.tool_results(tool))
+    await pi.prompt(f"Call {tool}.")
+    results = pi.tool_results(tool)[before:]
+    assert len(results) == 1
+    found: dict[str, Any] = results[0]
+    return found
+
+
+def told(kind: str) -> Callable[[Record], bool]:
+    """Return what recognises that a message of the herd entered the conversation."""
+
+    def is_it(record: Record) -> bool:
+        message = record.get("message", {})
+        return record["type"] == "message_end" and message.get("customType") == kind
+
+    return is_it
+
+
+def messages(desk: Desk, kind: str = RESULT) -> list[dict[str, Any]]:
+    """Return the messages of the herd that the session's file holds, with `content`, `details`."""
+    return [entry for entry in desk.entries() if entry.get("customType") == kind]
+
+
+def questions(desk: Desk) -> list[dict[str, Any]]:
+    """Return the questions that the session's file holds."""
+    return messages(desk, QUESTION)
+
+
+def mailboxes(desk: Desk) -> list[Path]:
+    """Return the mailboxes that there are."""
+    folder = desk.agent_dir / "pinata" / "runtime" / "mailboxes-v4"
+    return sorted(folder.iterdir()) if folder.exists() else []
