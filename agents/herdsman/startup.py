@@ -1,0 +1,98 @@
+"""Finds what an agent is started from, and starts it under a label.
+
+The label is held from before anything is made until the call is over, so that no two agents are
+ever started with it.
+"""
+
+from typing import Any
+
+from agents.herdsman.assignment import Assignment
+from agents.herdsman.attempt import Attempt
+from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.errors import invalid, label_exists
+from agents.herdsman.identity import Label
+from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.policy import Effective, authorised
+from agents.herdsman.runtime import Launch
+from agents.herdsman.submit import claim_soon
+from agents.roster import Roster
+from engine.core.errors import PinataError
+
+
+async def find_definition(controller: Controller, name: str) -> Effective:
+    """Return what the definition `name` is for an agent that is launched now.
+
+    Raises:
+        HerdError: INVALID_REQUEST: the definitions cannot be read, or see `authorised`.
+    """
+    if not name.strip():
+        raise invalid("the definition is blank", next_action="name one that agent_list shows")
+    return authorised(await _read_roster(controller), name, controller.caller)
+
+
+async def start_agent(
+    controller: Controller, assignment: Assignment, label: Label
+) -> dict[str, Any]:
+    """Start an agent under a label, and return what the call answers once it has taken the task.
+
+    Raises:
+        HerdError: AGENT_LABEL_EXISTS, and nothing was tried; else see `Runtime.prepare` and
+            `Attempt.carry_out`.
+    """
+    caller, premises = controller.caller, controller.premises
+    mailbox = Mailbox.of(premises, caller.workspace, label)
+    try:
+        async with mailbox.claim_start():
+            async with claim_soon(mailbox):
+                await mailbox.reset()
+            preparation = await controller.runtime.prepare(_launch(controller, assignment, label))
+            attempt = Attempt(controller, assignment, mailbox)
+            return await attempt.carry_out(preparation)
+    finally:
+        # Whoever was told that the agent is being started looks again.
+        premises.signals.ring(caller.session)
+
+
+async def check_free(controller: Controller, label: Label) -> None:
+    """Check that no agent has a label, and that none is being started with it.
+
+    Raises:
+        HerdError: AGENT_LABEL_EXISTS.
+    """
+    mailbox = Mailbox.of(controller.premises, controller.caller.workspace, label)
+    if await mailbox.is_occupied():
+        raise label_exists(label)
+
+
+async def _read_roster(controller: Controller) -> Roster:
+    try:
+        return await controller.roster()
+    except PinataError as error:
+        raise invalid(f"the definitions cannot be read: {error}") from error
+
+
+def _launch(controller: Controller, assignment: Assignment, label: Label) -> Launch:
+    caller, effective = controller.caller, assignment.effective
+    saved = None if assignment.managed is None else assignment.managed.saved
+    birth = Birth(
+        generation=assignment.generation,
+        owner=caller.session,
+        workspace=caller.workspace,
+        label=label,
+        cwd=assignment.cwd,
+        definition=effective.definition,
+        is_delegating=effective.is_delegating,
+        session=saved,
+    )
+    return Launch(
+        generation=birth.generation,
+        owner=birth.owner,
+        workspace=birth.workspace,
+        label=label,
+        cwd=birth.cwd,
+        definition=birth.definition,
+        persona=assignment.persona,
+        model=caller.model if saved is None or saved.model is None else saved.model,
+        session=saved,
+        attendant=controller.attendant(birth),
+    )
