@@ -62,14 +62,22 @@ class PiCommands:
             raise ExternalError(self._why)
         return waiting.reply
 
+    def check(self) -> None:
+        """Accept that something is about to be sent.
+
+        Raises:
+            ExternalError: the child takes nothing any more.
+        """
+        if self._ended.is_set():
+            raise ExternalError(self._why)
+
     async def tell(self, record: Mapping[str, Any]) -> None:
         """Send what has no answer.
 
         Raises:
             ExternalError: as `send`.
         """
-        if self._ended.is_set():
-            raise ExternalError(self._why)
+        self.check()
         try:
             await self._stream.send(record)
         except PiProtocolError as error:

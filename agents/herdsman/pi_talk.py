@@ -208,6 +208,7 @@ class PiTalk:
         while not is_in:
             await self._life.wait_shortened()
             async with self._turn:
+                self._commands.check()
                 self._outbox.put(parcel)
                 if parcel.text is not None and self._life.is_running:
                     return
