@@ -118,14 +118,12 @@ class InProcessConversation:
         self._ensure_open()
         (left,) = self._inbox.leave(message)
         if self._lifecycle is Lifecycle.IDLE:
-            self._lifecycle = Lifecycle.WORKING
-            self._rested = trio.Event()
-            self._woken.set()
+            self._begin()
         if self._scope is None:
             # Not left to the agent's own task: that may just be telling of the last rest, which may
             # in turn wait for whoever says this.
             with suppress(ExternalError):
-                await self._inbox.deliver()
+                await self._inbox.deliver_up_to(left)
         if waits:
             await left.is_settled.wait()
         if left.fault is not None:
@@ -168,17 +166,24 @@ class InProcessConversation:
             self._is_interrupted = False
             self._lifecycle = Lifecycle.IDLE
             self._rested.set()
+            if self._inbox:
+                # It was said after an interrupt, and before that had come to its end.
+                self._begin()
             # Whoever sees the agent at rest can rely on it that this was begun.
             await attendant.came_to_rest(ended)
+
+    def _begin(self) -> None:
+        self._lifecycle = Lifecycle.WORKING
+        self._rested = trio.Event()
+        self._woken.set()
 
     async def _work(self) -> Ended:
         fault: str | None = None
         try:
             with trio.CancelScope() as self._scope:
-                if self._is_interrupted:
-                    self._scope.cancel()
-                fault = await self._turns.work()
-            if self._scope.cancelled_caught:
+                if not self._is_interrupted:
+                    fault = await self._turns.work()
+            if self._is_interrupted:
                 await self._turns.tidy()
         except ExternalError as error:
             fault = str(error)

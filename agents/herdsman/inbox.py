@@ -51,24 +51,43 @@ class Inbox:
     async def deliver(self) -> None:
         """Put all that waits into the conversation; does not wait itself when nothing does.
 
+        When this returns, nobody else is about to put something in either.
+
         Raises:
             ExternalError: the conversation cannot be saved; what is not in it is dropped.
         """
-        while self._waiting:
-            async with self._lock:
-                if self._waiting:
-                    await self._deliver(self._waiting[0])
+        while self._waiting or self._lock.locked():
+            await self._deliver_first()
 
-    async def _deliver(self, first: Waiting) -> None:
-        try:
-            await self._talk.tell(first.message)
-        except ExternalError as error:
-            self.drop(error)
-            raise
-        self._has_news = True
-        first.is_settled.set()
-        if self._waiting and self._waiting[0] is first:
-            self._waiting.popleft()
+    async def deliver_up_to(self, last: Waiting) -> None:
+        """Put what waits into the conversation, up to `last`.
+
+        Raises:
+            ExternalError: as `deliver` does.
+        """
+        while not last.is_settled.is_set():
+            await self._deliver_first()
+
+    async def settle(self) -> None:
+        """Wait for those who are about to put something in, and forget that there is news."""
+        async with self._lock:
+            self._has_news = False
+
+    async def _deliver_first(self) -> None:
+        async with self._lock:
+            if not self._waiting:
+                return
+            first = self._waiting[0]
+            try:
+                await self._talk.tell(first.message)
+            except ExternalError as error:
+                self.drop(error)
+                raise
+            self._has_news = True
+            first.is_settled.set()
+            # It may have been dropped meanwhile, too late.
+            if self._waiting and self._waiting[0] is first:
+                self._waiting.popleft()
 
     def drop(self, fault: ExternalError | None = None) -> None:
         """Forget all that waits."""

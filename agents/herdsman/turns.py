@@ -161,13 +161,13 @@ class Turns:
             self.inbox.leave(*await self._to_read())
 
     async def tidy(self) -> None:
-        """Leave the conversation whole after `work` was cancelled.
+        """Leave the conversation whole after `work` was cancelled, or was not begun.
 
         Raises:
             ExternalError: the conversation cannot be saved.
         """
+        await self.inbox.settle()
         text, self.watch.text = self.watch.text, None
-        self.inbox.take_news()
         self.cuts = 0
         self.watch.output.end_line()
         if text is not None:

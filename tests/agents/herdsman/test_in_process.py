@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
-from trio.testing import wait_all_tasks_blocked
 
 from agents.compaction import CONVERSATION_SYSTEM
 from agents.herdsman.identity import RequestId
@@ -14,8 +12,6 @@ from agents.herdsman.record import ContextUsage, RequestKind
 from agents.herdsman.runtime import (
     GUIDANCE,
     CompactionReason,
-    Ended,
-    Lifecycle,
     Message,
     ToolReply,
     request_message,
@@ -33,11 +29,9 @@ from agents.models.port import (
     Usage,
     UserMessage,
 )
-from engine.core.errors import ExternalError
-from engine.core.spec import ModelChoice, Thinking
 from tests.support.agents import PieceModel, calls
-from tests.support.herd_in_process import InProcessScene, InProcessStage, stage_with
-from tests.support.herd_stage import Gate, PlayedAttendant, open_gate
+from tests.support.herd_in_process import InProcessStage, stage_with
+from tests.support.herd_stage import PlayedAttendant, open_gate
 
 TASK = request_message(RequestId("request-1"), RequestKind.TASK, "Begin.")
 STEER = request_message(RequestId("request-2"), RequestKind.STEER, "Turn left.")
@@ -63,9 +57,6 @@ async def play(
 def lines_of(folder: Path) -> list[dict[str, Any]]:
     (path,) = (folder / "sessions").iterdir()
     return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-# What is said, and what is kept
 
 
 async def test_a_result_is_the_text_and_neither_thoughts_nor_calls(tmp_path: Path) -> None:
@@ -122,9 +113,6 @@ async def test_an_answer_that_grew_too_long_is_gone_on_with_once(tmp_path: Path)
     assert "smaller steps" in last.text
     told = [line for line in lines_of(tmp_path) if line.get("customType") == GUIDANCE]
     assert [line["details"] for line in told] == [{"why": "length"}]
-
-
-# Room
 
 
 BIG = "x" * 4_000
@@ -204,9 +192,6 @@ async def test_a_summary_that_is_empty_or_fails_ends_the_turn_with_that(tmp_path
     assert faults[1] == "401: who are you?"
 
 
-# Its tools
-
-
 async def test_its_bash_is_the_one_that_stops_and_an_explicit_limit_is_kept(tmp_path: Path) -> None:
     attendant = PlayedAttendant()
     script = """\
@@ -247,7 +232,7 @@ async def test_faulty_and_unknown_calls_and_a_tool_that_breaks_are_answered(
     gate = open_gate()
     broken = replace(gate.tool, declaration=replace(gate.tool.declaration, name="broken"))
 
-    async def breaks(arguments: object, is_alone: bool) -> ToolReply:  # noqa: FBT001
+    async def breaks(arguments: object, is_alone: bool) -> ToolReply:  # noqa: FBT001 - as `HerdTool.call` has it
         raise RuntimeError("a bug")
 
     attendant = PlayedAttendant(tools=(gate.tool, replace(broken, call=breaks)))
@@ -282,126 +267,3 @@ async def test_a_persona_that_replaces_stands_alone(tmp_path: Path) -> None:
         await scene.conversation.say(TASK, waits=True)
         await attendant.wait_rests(1)
     assert model.shown[0][0] == "You look around.\n"
-
-
-# Its life
-
-
-async def test_a_definition_that_names_a_model_wins_over_what_the_session_says(
-    tmp_path: Path,
-) -> None:
-    first, second = PlayedAttendant(), PlayedAttendant()
-    await play(tmp_path, PieceModel([says("One.")]), first, TASK)
-    choice = ModelChoice("prepared", "other", Thinking.HIGH)
-    stage = InProcessStage(lambda spec: replace(spec, choice=choice))
-    async with stage.led_by(tmp_path, PieceModel([says("Two.")]), second) as scene:
-        await scene.conversation.say(STEER, waits=True)
-        await second.wait_rests(1)
-    changes = [line for line in lines_of(tmp_path) if line["type"] == "model_change"]
-    assert [line["modelId"] for line in changes] == ["pieces", "other"]
-    levels = [line for line in lines_of(tmp_path) if line["type"] == "thinking_level_change"]
-    assert [line["thinkingLevel"] for line in levels] == ["off", "high"]
-
-
-async def test_whoever_is_told_of_a_rest_can_say_more_and_wait_for_it(tmp_path: Path) -> None:
-    scene: InProcessScene
-
-    class Insisting(PlayedAttendant):
-        async def came_to_rest(self, ended: Ended) -> None:
-            if not self.rests:
-                with trio.fail_after(60):
-                    await scene.conversation.say(STEER, waits=True)
-            await super().came_to_rest(ended)
-
-    attendant = Insisting()
-    model = PieceModel([says("One."), says("Two.")])
-    async with InProcessStage().led_by(tmp_path, model, attendant) as scene:
-        await scene.conversation.say(TASK, waits=True)
-        await attendant.wait_rests(2)
-    assert [text for text, _ in attendant.told] == ["One.", "Two."]
-
-
-async def test_what_was_said_while_a_rest_was_told_is_aborted_by_an_interrupt(
-    tmp_path: Path,
-) -> None:
-    telling, go_on = trio.Event(), trio.Event()
-
-    class Slow(PlayedAttendant):
-        async def came_to_rest(self, ended: Ended) -> None:
-            telling.set()
-            await go_on.wait()
-            await super().came_to_rest(ended)
-
-    attendant = Slow()
-    model = PieceModel([says("One."), says("Never heard.")])
-    async with InProcessStage().led_by(tmp_path, model, attendant) as scene:
-        conversation = scene.conversation
-        await conversation.say(TASK, waits=True)
-        await telling.wait()
-        await conversation.say(STEER, waits=True)
-        assert conversation.lifecycle is Lifecycle.WORKING
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(conversation.interrupt)
-            await wait_all_tasks_blocked()
-            go_on.set()
-        await attendant.wait_rests(2)
-    assert [ended.was_aborted for ended in attendant.rests] == [False, True]
-    assert ("Never heard.", False) not in attendant.told
-
-
-async def test_a_disk_that_takes_no_more_is_told_to_who_says_and_when_it_rests(
-    tmp_path: Path,
-) -> None:
-    gate = Gate()
-    attendant = PlayedAttendant(tools=(gate.tool,))
-    model = PieceModel([calls(ToolCall("a", "gate", {})), says("On.")])
-    async with InProcessStage().led_by(tmp_path, model, attendant) as scene:
-        conversation = scene.conversation
-        await conversation.say(TASK, waits=True)
-        await gate.entered.wait()
-        descriptor = conversation._talk._log._descriptor
-        assert descriptor is not None
-        kept, full = os.dup(descriptor), os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, descriptor)
-        os.close(full)
-        gate.opened.set()
-        await attendant.wait_rests(1)
-        assert "cannot be saved" in str(attendant.rests[0].fault)
-        with pytest.raises(ExternalError, match="cannot be saved"):
-            await conversation.say(STEER, waits=False)
-        await attendant.wait_rests(2)
-        assert conversation.lifecycle is Lifecycle.IDLE
-        os.dup2(kept, descriptor)
-        os.close(kept)
-        await conversation.say(STEER, waits=True)
-        await attendant.wait_rests(3)
-    assert attendant.told[-1] == ("On.", False)
-    assert len(model.asked) == 2
-
-
-async def test_whoever_waits_is_told_when_the_agent_goes(tmp_path: Path) -> None:
-    gate = Gate()
-    attendant = PlayedAttendant(tools=(gate.tool,))
-    model = PieceModel([calls(ToolCall("a", "gate", {}))])
-    failed: list[ExternalError] = []
-
-    async def say(scene: InProcessScene) -> None:
-        try:
-            await scene.conversation.say(STEER, waits=True)
-        except ExternalError as error:
-            failed.append(error)
-
-    async with (
-        trio.open_nursery() as nursery,
-        InProcessStage().led_by(tmp_path, model, attendant) as scene,
-    ):
-        await scene.conversation.say(TASK, waits=True)
-        await gate.entered.wait()
-        nursery.start_soon(say, scene)
-        await wait_all_tasks_blocked()
-        assert await scene.conversation.is_answering()
-    assert [str(error) for error in failed] == ["the agent scout-1 is gone"]
-    assert not await scene.conversation.is_answering()
-    assert scene.conversation.child is None
-    with trio.move_on_after(0):
-        await scene.conversation.wait_ended()
