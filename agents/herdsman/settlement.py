@@ -18,6 +18,8 @@ from agents.herdsman.record import (
 )
 from agents.herdsman.runtime import Ended
 
+# Of what somebody else says about a failure.
+_MOST_REASON_CHARS: Final = 2_000
 _SAID_NOTHING: Final = "the agent ended without saying anything"
 _NEXT_ACTION: Final = (
     "read what the agent did with agent_transcript, then close it; its assignment is over, and "
@@ -58,9 +60,12 @@ def result_of(state: State, text: str, ended: Ended, now_ms: int) -> Result:
         now_ms: the end.
     """
     assert state.active is not None
+    text = _storable(text)
     if text.strip():
         return Result(state.of, state.active, "completed", now_ms, text=text, usage=ended.usage)
-    message = _SAID_NOTHING if ended.fault is None else f"{_SAID_NOTHING}: {ended.fault}"
+    message = _SAID_NOTHING
+    if ended.fault is not None:
+        message = f"{message}: {_storable(ended.fault)[:_MOST_REASON_CHARS]}"
     return _failed(state, FailureCode.EMPTY_RESULT, message, ended, now_ms)
 
 
@@ -85,7 +90,7 @@ def unwritten(state: State, result: Result, reason: str, attempts: int, now_ms: 
     error = ResultError(
         of=state.of,
         request=result.request,
-        message=f"the result could not be written: {reason}",
+        message=f"the result could not be written: {_storable(reason)[:_MOST_REASON_CHARS]}",
         status=result.status,
         attempts=attempts,
         failed_ms=now_ms,
@@ -110,6 +115,11 @@ def why_not_ask(state: State, undelivered: Undelivered) -> str | None:
     if undelivered.others:
         return f"work of your agents has not reached you yet: {_listed(undelivered.others)}"
     return None
+
+
+def _storable(text: str) -> str:
+    """Return a text without halves of characters, which a model can send and no record can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _listed(labels: Sequence[Label]) -> str:

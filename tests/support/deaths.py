@@ -4,6 +4,8 @@ What is on the disk stays as it is there, except that locks are let go of and fi
 staged are removed. Whoever runs the part that dies catches `Died`.
 """
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,6 +45,31 @@ def dying_at(name: str, passes: int = 1) -> Iterator[Death]:
         yield death
 
 
+class _Trouble:
+    def __init__(self, name: str, times: int) -> None:
+        self._name = name
+        self._left = times
+
+    def passed(self, name: str) -> None:
+        if name == self._name and self._left > 0:
+            self._left -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@contextmanager
+def failing_at(name: str, times: int = 1) -> Iterator[None]:
+    """Have a step fail as by a broken disk, so many times, inside the block."""
+    with _armed(_Trouble(name, times)):
+        yield
+
+
+@contextmanager
+def unharmed() -> Iterator[None]:
+    """Let crash points do nothing inside the block, whatever is planned around it."""
+    with _armed(None):
+        yield
+
+
 @contextmanager
 def passed_points() -> Iterator[list[str]]:
     """Collect the names of the crash points that are passed inside the block."""
@@ -52,8 +79,8 @@ def passed_points() -> Iterator[list[str]]:
 
 @contextmanager
 def _armed(plan: Any) -> Iterator[Any]:
-    faults._armed = plan
+    before, faults._armed = faults._armed, plan
     try:
         yield plan
     finally:
-        faults._armed = None
+        faults._armed = before

@@ -111,9 +111,10 @@ class SessionLog:
 
     def entries(self) -> list[Entry]:
         """Return the entries of the herd, on all branches."""
+        # The end first: whoever adds an entry in another thread moves it after the line is there.
+        branch, at = set(), self._leaf
         lines = self.lines()[1:]
         parents = {line["id"]: line["parentId"] for line in lines}
-        branch, at = set(), self._leaf
         while at is not None:
             branch.add(at)
             at = parents[at]
@@ -147,6 +148,10 @@ class PlayedConversation:
         self.lifecycle = Lifecycle.IDLE
         # While set, nothing can be put in or saved.
         self.fault: str | None = None
+        # How long an operation goes on that is told to stop.
+        self.abort_takes_s: float = 0
+        # Whether it comes to rest before it reads what it was told meanwhile.
+        self.rests_between = False
         self._script = script
         self._output: deque[str] = deque(maxlen=_SHOWN_LINES)
         self._waiting: deque[_Waiting] = deque()
@@ -192,6 +197,7 @@ class PlayedConversation:
         self._check()
         while self._waiting:
             self._waiting.popleft().is_settled.set()
+        await trio.sleep(self.abort_takes_s)
         if self._operation is not None:
             self._operation.cancel()
         await self.wait_lifecycle(Lifecycle.IDLE)
@@ -224,12 +230,12 @@ class PlayedConversation:
             for call in turn.calls:
                 reply = await self._call(call, attendant, is_only=len(turn.calls) == 1)
                 goes_on = goes_on or not reply.ends_turn
-            if self._waiting or goes_on or turn.is_retried:
+            if goes_on or turn.is_retried or (self._waiting and not self.rests_between):
                 continue
             if turn.fault is not None:
                 return Ended(fault=turn.fault, usage=turn.usage)
             self._waiting.extend(map(_Waiting, await attendant.before_rest()))
-            if not self._waiting:
+            if not self._waiting or self.rests_between:
                 return Ended(usage=turn.usage)
 
     async def _take_in(self) -> None:

@@ -69,6 +69,15 @@ def test_end_without_a_text_is_a_failure_that_names_the_provider(text: str) -> N
     )
 
 
+def test_halves_of_characters_are_left_out_of_what_is_stored() -> None:
+    result = result_of(ACTIVE, "a\ud800b", Ended(), LATER_MS)
+    assert result.text == "a?b"
+    failed = result_of(ACTIVE, "", Ended(fault="\udc00" + "x" * 5_000), LATER_MS)
+    assert failed.error is not None
+    assert failed.error.message.isascii()
+    assert len(failed.error.message) < 2_100
+
+
 def test_text_that_no_record_can_hold_is_a_failure_that_names_both_lengths() -> None:
     result = too_large(ACTIVE, 5_242_880, 4_194_304, Ended(usage=USAGE), LATER_MS)
     assert result.error is not None

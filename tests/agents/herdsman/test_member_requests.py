@@ -1,0 +1,304 @@
+"""How an agent's own half takes requests."""
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agents.herdsman.accept import MARKER_PREFIX
+from agents.herdsman.identity import GenerationId, Label
+from agents.herdsman.record import RejectionCode, RequestKind
+from agents.herdsman.runtime import REQUEST, Lifecycle, request_message
+from agents.herdsman.settlement import Undelivered
+from tests.support.deaths import failing_at
+from tests.support.herd_members import open_pen
+from tests.support.herd_records import uid
+from tests.support.herd_talk import Call, Turn
+
+ASKS = Turn("a question", calls=(Call("ask_owner", {"question": "a or b?"}),))
+WORKS = Turn("working", calls=(Call("bash"),), takes_s=5)
+DONE = Turn("all done")
+
+
+async def test_steered_agent_keeps_its_assignment_and_gives_one_result(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(WORKS, DONE)
+        await pen.start()
+        task = await pen.give()
+        said = await pen.tell(pen.request("steer", RequestKind.STEER, "look behind you"))
+        state = await pen.state()
+        assert (said.accepted, state.active) == (True, task.request)
+        assert state.injection is None
+        state = await pen.wait_completed()
+        assert state.completed == task.request
+        assert pen.talk.heard(REQUEST) == ["look around", "look behind you"]
+        assert pen.results() == [f"result-{task.request}.json"]
+        assert await pen.result() == "all done"
+        assert pen.requests() == []
+
+
+async def test_model_that_is_interrupted_sees_only_the_replacement(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("half", hangs=True), DONE)
+        await pen.start()
+        await pen.give()
+        assert (await pen.tell(pen.request("steer", RequestKind.STEER, "faster"))).accepted
+        interrupt = pen.request("interrupt", RequestKind.INTERRUPT, "do it by hand")
+        assert (await pen.tell(interrupt)).accepted
+        await pen.wait_completed()
+        task, replacement = pen.talk.heard(REQUEST)
+        assert task == "look around"
+        assert replacement.endswith("do it by hand")
+        assert "aborted" in replacement
+        assert await pen.result() == "all done"
+        assert len(pen.results()) == 1
+
+
+async def test_control_is_refused_until_the_replacement_has_begun(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("half", hangs=True), WORKS, DONE)
+        await pen.start()
+        await pen.give()
+        pen.talk.abort_takes_s = 20
+        assert (await pen.tell(pen.request("i", RequestKind.INTERRUPT, "by hand"))).accepted
+        for kind in (RequestKind.STEER, RequestKind.INTERRUPT):
+            said = await pen.tell(pen.request(f"early {kind}", kind, "and now?"))
+            assert (said.accepted, said.code) == (False, RejectionCode.BUSY)
+        await pen.wait_heard(2)
+        await pen.wait_state(lambda state: state.injection is None)
+        assert (await pen.tell(pen.request("late", RequestKind.STEER, "good"))).accepted
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST)[2:] == ["good"]
+
+
+async def test_request_that_is_delivered_twice_is_read_once(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("slow", takes_s=30))
+        await pen.start()
+        task = pen.request("task", RequestKind.TASK, "look around")
+        await pen.give()
+        await pen.wait_heard(1)
+        await pen.leave(task)
+        await pen.wait_gone(task)
+        steer = pen.request("steer", RequestKind.STEER, "faster")
+        assert (await pen.tell(steer)).accepted
+        await pen.leave(steer)
+        pen.script.play(DONE)
+        await pen.wait_completed()
+        await pen.leave(task)
+        await pen.wait_gone(task)
+        assert pen.talk.heard(REQUEST) == ["look around", "faster"]
+        assert pen.requests() == []
+        assert await pen.faults() == []
+
+
+async def test_request_whose_text_the_history_holds_is_removed_without_an_answer(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("slow", takes_s=30), DONE)
+        await pen.start()
+        await pen.give()
+        old = pen.request("old", RequestKind.STEER, "long ago")
+        await pen.talk.say(request_message(old.request, old.kind, old.text), waits=True)
+        before = (await pen.state()).acknowledgement
+        await pen.leave(old)
+        await pen.wait_gone(old)
+        assert (await pen.state()).acknowledgement == before
+        assert pen.talk.heard(REQUEST) == ["look around", "long ago"]
+
+
+async def test_answer_that_cannot_be_written_is_given_once_when_it_can(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(DONE)
+        await pen.start()
+        await pen.wait_ready()
+        task = pen.request("task", RequestKind.TASK, "look around")
+        await pen.leave(task)
+        with failing_at("herd.state.started", times=3):
+            began = trio.current_time()
+            await pen.wait_heard(1)
+            assert trio.current_time() - began >= 2 * 0.25
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST) == ["look around"]
+        assert len(await pen.faults()) == 1
+
+
+@pytest.mark.parametrize("end", ["written", "renamed"])
+async def test_answer_that_may_be_written_is_followed_by_its_text_all_the_same(
+    herd_clock: MockClock, tmp_path: Path, end: str
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(DONE)
+        await pen.start()
+        await pen.wait_ready()
+        await pen.leave(pen.request("task", RequestKind.TASK, "look around"))
+        with failing_at(f"herd.state.{end}"):
+            await pen.wait_heard(1)
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST) == ["look around"]
+
+
+async def test_second_answer_to_a_question_is_refused_and_not_read(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(ASKS, Turn("b it is", takes_s=10))
+        await pen.start()
+        await pen.give()
+        ask = await pen.wait_asking()
+        assert (await pen.tell(pen.request("first", RequestKind.REPLY, "b", ask=ask))).accepted
+        said = await pen.tell(pen.request("second", RequestKind.REPLY, "a", ask=ask))
+        assert said.code is RejectionCode.IDENTITY
+        await pen.wait_completed()
+        task, reply = pen.talk.heard(REQUEST)
+        assert task == "look around"
+        assert reply.endswith("b")
+        assert await pen.result() == "b it is"
+
+
+async def test_agent_that_waits_for_its_own_agents_is_steered_into_a_new_turn(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path, is_delegating=True) as pen:
+        pen.undelivered = Undelivered(others=(Label("child"),))
+        pen.script.play(Turn("waiting", takes_s=5), Turn("steered"))
+        await pen.start()
+        await pen.give()
+        await pen.talk.wait_lifecycle(Lifecycle.WORKING)
+        await pen.talk.wait_lifecycle(Lifecycle.IDLE)
+        refused = await pen.tell(pen.request("i", RequestKind.INTERRUPT, "stop"))
+        assert refused.code is RejectionCode.IDLE
+        assert (await pen.tell(pen.request("steer", RequestKind.STEER, "go on"))).accepted
+        await pen.wait_heard(2)
+        assert pen.results() == []
+
+
+async def test_idle_agent_is_neither_steered_nor_interrupted(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        await pen.start()
+        await pen.wait_ready()
+        for kind in (RequestKind.STEER, RequestKind.INTERRUPT):
+            said = await pen.tell(pen.request(f"{kind}", kind, "go on"))
+            assert said.code is RejectionCode.IDLE
+        assert pen.talk.heard(REQUEST) == []
+
+
+async def test_request_for_an_earlier_agent_of_the_label_is_refused(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("working", takes_s=20))
+        await pen.start()
+        await pen.give()
+        steer = pen.request("steer", RequestKind.STEER, "turn")
+        stale = replace(steer, of=replace(steer.of, generation=GenerationId(uid("earlier"))))
+        said = await pen.tell(stale)
+        assert said.code is RejectionCode.IDENTITY
+        assert pen.requests() == []
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST) == ["look around"]
+
+
+async def test_text_that_is_a_marker_is_swallowed(herd_clock: MockClock, tmp_path: Path) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("working", takes_s=20))
+        await pen.start()
+        await pen.give()
+        before = await pen.wait_state(lambda state: state.injection is None)
+        text = f"{MARKER_PREFIX}{uid('any')} and more"
+        said = await pen.tell(pen.request("steer", RequestKind.STEER, text))
+        assert said.code is RejectionCode.INVALID
+        after = await pen.state()
+        unsaid = replace(
+            after, acknowledgement=before.acknowledgement, updated_ms=before.updated_ms
+        )
+        assert replace(unsaid, last_activity_ms=before.last_activity_ms) == before
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST) == ["look around"]
+
+
+async def test_unreadable_request_is_refused_and_removed(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(DONE)
+        await pen.start()
+        await pen.wait_ready()
+        broken = pen.request("broken", RequestKind.TASK, "x")
+        (pen.mailbox.folder / f"request-{broken.request}.json").write_text("{")
+        pen.premises.signals.ring(str(pen.mailbox.folder))
+        await pen.wait_gone(broken)
+        said = await pen.said()
+        assert (said.request, said.code) == (broken.request, RejectionCode.INVALID)
+        assert (await pen.give()).accepted
+
+
+async def test_second_task_is_refused_whatever_became_of_the_first(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("done", takes_s=20))
+        await pen.start()
+        await pen.give()
+        early = await pen.tell(pen.request("second", RequestKind.TASK, "another"))
+        await pen.wait_completed()
+        late = await pen.tell(pen.request("third", RequestKind.TASK, "another"))
+        assert (early.code, late.code) == (RejectionCode.BUSY, RejectionCode.BUSY)
+        assert pen.talk.heard(REQUEST) == ["look around"]
+
+
+async def test_activity_is_written_every_few_seconds_and_no_more_after_the_end(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(*(Turn("on", calls=(Call("bash"),), takes_s=2) for _ in range(10)), DONE)
+        await pen.start()
+        await pen.give()
+        seen: set[int | None] = set()
+        while (state := await pen.state()).completed is None:
+            seen.add(state.last_activity_ms)
+            await pen.pass_time(1)
+        times = sorted(time for time in seen if time is not None)
+        assert 4 <= len(times) <= 6
+        assert all(b - a >= 2_000 for a, b in itertools.pairwise(times))
+        assert (await pen.state()).last_activity_ms is None
+
+
+async def test_mailbox_that_is_removed_stays_removed(herd_clock: MockClock, tmp_path: Path) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("done", takes_s=20))
+        await pen.start()
+        await pen.give()
+        await pen.remove()
+        await pen.pass_time(60)
+        assert not pen.mailbox.folder.exists()
+        assert not pen.agent.is_gone.is_set()
+
+
+async def test_answer_follows_a_steer_that_was_not_read_when_the_agent_rested(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("first", takes_s=10), Turn("second", takes_s=10))
+        await pen.start()
+        await pen.give()
+        pen.talk.rests_between = True
+        assert (await pen.tell(pen.request("steer", RequestKind.STEER, "more"))).accepted
+        await pen.wait_completed()
+        assert await pen.result() == "second"
