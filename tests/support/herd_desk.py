@@ -69,3 +69,9 @@ def mailboxes(desk: Desk) -> list[Path]:
     """Return the mailboxes that there are."""
     folder = desk.agent_dir / "pinata" / "runtime" / "mailboxes-v4"
     return sorted(folder.iterdir()) if folder.exists() else []
+
+
+async def labels(desk: Desk, pi: CoordinatorPi) -> list[str]:
+    """Return the labels of the agents that the session sees."""
+    listed = await call(desk, pi, "agent_list")
+    return [agent["agent"] for agent in listed["agents"]]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.herdsman.runtime import RESULT
+from agents.herdsman.runtime import QUESTION, RESULT
 from tests.support.coordinators import Desk, open_desk
-from tests.support.herd_desk import call, define, mailboxes, messages, told
+from tests.support.herd_desk import call, define, labels, mailboxes, messages, told
 from tests.support.live import agents_left
 from tests.support.projects import Project
 
@@ -22,17 +22,68 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     assert agents_left(project) == []
 
 
-async def test_agent_works_by_itself_and_its_result_arrives_once(desk: Desk) -> None:
+async def test_agents_ask_hand_on_and_go_on_and_nothing_is_lost_when_the_session_is(
+    desk: Desk,
+) -> None:
+    asks = {"calls": [{"tool": "ask_owner", "arguments": {"question": "One or two?"}}]}
     define(desk, "reader", {"*": [{"text": "It says one."}]})
+    define(desk, "asker", {"*": [asks, {"text": "Two it is."}]})
     async with desk.pi() as pi:
-        answer = await call(
-            desk, pi, "agent_delegate", definition="reader", label="eye", task="Read a.txt."
-        )
+        for definition, label in (("reader", "eye"), ("asker", "mouth")):
+            answer = await call(
+                desk, pi, "agent_delegate", definition=definition, label=label, task="Begin."
+            )
+            assert answer["ok"], answer
+        await pi.until(told(RESULT))
+        await pi.until(told(QUESTION))
+        # Whatever takes the session away takes nothing of this with it.
+        await pi.kill()
+    async with desk.pi() as pi:
+        answer = await call(desk, pi, "agent_reply", agent="mouth", message="Two.")
         assert answer["ok"], answer
         await pi.until(told(RESULT))
-        listed = await call(desk, pi, "agent_list")
-        assert listed["agents"] == []
-    (message,) = messages(desk)
-    assert "It says one." in message["content"]
-    assert message["details"]["agentLabel"] == "eye"
+        handed = await call(
+            desk,
+            pi,
+            "agent_delegate",
+            definition="reader",
+            task="Mind it.",
+            files=["result:mouth#1"],
+        )
+        assert handed["ok"], handed
+        since = len(pi.records)
+        await pi.until(told(RESULT), since)
+        (first,) = (one for one in messages(desk) if one["details"]["agentLabel"] == "eye")
+        session = first["details"]["piSessionId"]
+        again = await call(desk, pi, "agent_continue", session=session, task="Once more.")
+        assert again["ok"], again
+        assert again["agent"] == "eye"
+        assert again["session_id"] == session
+        await pi.until(told(RESULT), len(pi.records) - 1)
+        assert await labels(desk, pi) == []
+    found = [one["details"]["agentLabel"] for one in messages(desk)]
+    assert sorted(found) == ["eye", "eye", "mouth", "reader"]
+    assert len(messages(desk, QUESTION)) == 1
+    assert mailboxes(desk) == []
+
+
+async def test_closing_an_agent_closes_those_that_it_started_before_it(desk: Desk) -> None:
+    delegates = {
+        "tool": "agent_delegate",
+        "arguments": {"definition": "idler", "label": "child", "task": "Wait."},
+    }
+    define(desk, "idler", {"*": [{"hang": True}]})
+    define(desk, "boss", {"*": [{"calls": [delegates]}, {"text": "I wait."}]}, agents=["idler"])
+    async with desk.pi() as pi:
+        answer = await call(
+            desk, pi, "agent_delegate", definition="boss", label="boss", task="Begin."
+        )
+        assert answer["ok"], answer
+        while len(await labels(desk, pi)) < 2:
+            pass
+        assert await labels(desk, pi) == ["boss", "child"]
+        closed = await call(desk, pi, "agent_close", agent="boss")
+        assert closed["ok"], closed
+        assert await labels(desk, pi) == []
+    assert messages(desk) == []
     assert mailboxes(desk) == []
