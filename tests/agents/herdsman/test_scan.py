@@ -1,0 +1,113 @@
+"""Tests of `agents.herdsman.scan`."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agents.herdsman.mailbox_folder import folder_name
+from agents.herdsman.premises import Premises
+from agents.herdsman.records import STATE
+from agents.herdsman.scan import Scan, scan
+from engine.core.errors import ExternalError
+from tests.support.herd_boxes import Full, box_of, premises_at
+from tests.support.herd_records import TASK, state_of
+
+
+@pytest.fixture
+def premises(tmp_path: Path) -> Premises:
+    return premises_at(tmp_path)
+
+
+async def test_where_nothing_was_ever_written_nothing_is_found(premises: Premises) -> None:
+    assert await scan(premises) == Scan()
+    premises.mailboxes.mkdir(parents=True)
+    assert await scan(premises) == Scan()
+
+
+async def test_every_mailbox_is_found_whoevers_it_is(premises: Premises) -> None:
+    full = await Full.at(premises)
+    other = state_of("scout", workspace="/work/other")
+    lead = state_of("lead-dev")
+    for state in (other, lead):
+        await box_of(premises, state.of.label, state.of.workspace).write_state(state, creates=True)
+    found = await scan(premises)
+    assert [one.state for one in found.contents] == [other, lead, full.state]
+    assert found.contents[2] == await full.mailbox.read()
+    assert found.unreadable == ()
+
+
+async def test_what_is_not_in_the_namespace_is_no_mailbox(premises: Premises) -> None:
+    full = await Full.at(premises)
+    folder = full.mailbox.folder
+    for name in ("mailboxes-v3", "mailboxes"):
+        place = premises.mailboxes.parent / name
+        place.mkdir()
+        (place / folder.name).mkdir()
+        (place / folder.name / "state.json").write_bytes(STATE.encode(full.state))
+    for name in (folder.name.upper(), folder.name[:-1], f"{folder.name}0", "x", "."):
+        place = premises.mailboxes / name
+        place.mkdir(exist_ok=True)
+        (place / "state.json").write_bytes(STATE.encode(full.state))
+    found = await scan(premises)
+    assert [one.state for one in found.contents] == [full.state]
+    assert found.unreadable == ()
+
+
+async def test_a_mailbox_that_cannot_be_read_hides_no_other(premises: Premises) -> None:
+    full = await Full.at(premises)
+    broken = box_of(premises, "tester")
+    broken.folder.mkdir()
+    (broken.folder / "state.json").write_bytes(b'{"more": 1}')
+    name = folder_name("/", full.mailbox.label)
+    (premises.mailboxes / name).symlink_to(full.mailbox.folder)
+    found = await scan(premises)
+    assert [one.state for one in found.contents] == [full.state]
+    assert {one.folder for one in found.unreadable} == {broken.folder.name, name}
+
+
+async def test_a_folder_without_a_state_is_left_out(premises: Premises) -> None:
+    box_of(premises).folder.mkdir(parents=True)
+    assert await scan(premises) == Scan()
+
+
+async def test_the_latest_of_many_unreadable_mailboxes_are_told_in_short(
+    premises: Premises,
+) -> None:
+    premises.mailboxes.mkdir(parents=True)
+    for number in range(70):
+        folder = premises.mailboxes / f"{number:032x}"
+        folder.mkdir()
+        noise = "\x1b[31m\n" * 200
+        (folder / "state.json").write_text(f'{{"{noise}": 1}}'.replace("\n", "\\n"), "utf-8")
+        os.utime(folder, ns=(0, number))
+    found = await scan(premises)
+    assert [int(one.folder, 16) for one in found.unreadable] == list(range(69, 5, -1))
+    assert all(len(one.diagnostic) <= 256 for one in found.unreadable)
+    assert all(one.diagnostic.isprintable() for one in found.unreadable)
+
+
+async def test_namespaces_that_cannot_be_listed_are_an_error_and_not_empty(
+    premises: Premises,
+) -> None:
+    premises.mailboxes.parent.mkdir(parents=True)
+    premises.mailboxes.write_text("no folder")
+    with pytest.raises(ExternalError, match="mailboxes-v4 cannot be read: Not a directory"):
+        await scan(premises)
+
+
+@pytest.mark.slow
+async def test_a_thousand_mailboxes_take_one_look(premises: Premises) -> None:
+    full = await Full.at(premises)
+    files = {path.name: path.read_bytes() for path in full.mailbox.folder.iterdir()}
+    for number in range(999):
+        state = state_of(f"scout-{number}", active=TASK)
+        folder = box_of(premises, state.of.label).folder
+        folder.mkdir()
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        (folder / "state.json").write_bytes(STATE.encode(state))
+    found = await scan(premises)
+    assert len(found.contents) == 1000
+    assert {one.ask_fault for one in found.contents} == {None}
+    assert found.unreadable == ()
