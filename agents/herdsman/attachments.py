@@ -279,8 +279,6 @@ def _read(attachment: _Attachment) -> str | None:
     except OSError as error:
         raise _unusable(attachment.asked, reason_of(error)) from error
     try:
-        if not attachment.is_same(os.fstat(opened)):
-            return None
         data = _at_most(opened, attachment.size_bytes + 1)
         if len(data) != attachment.size_bytes or not attachment.is_same(os.fstat(opened)):
             return None

@@ -90,6 +90,11 @@ def tags(message: str) -> list[dict[str, str]]:
     return [ET.fromstring(line).attrib for line in whole]  # noqa: S314 - the test's own lines
 
 
+def named(path: Path, size_bytes: int) -> str:
+    """Return the message that only names a file."""
+    return f'<file name="{path}" bytes="{size_bytes}" />\n\nTask:\ndo it'
+
+
 async def test_a_message_without_files_is_its_text(desk: Desk) -> None:
     assert await desk.prepare() == Prepared("do it")
 
@@ -160,9 +165,7 @@ async def test_a_name_cannot_forge_a_frame(desk: Desk) -> None:
 
 async def test_what_is_no_utf_8_is_named_with_its_size(desk: Desk) -> None:
     path = desk.put("latin.txt", b"caf\xe9")
-    prepared = await desk.prepare("latin.txt")
-    assert tags(prepared.text) == [{"name": str(path), "bytes": "4"}]
-    assert "caf" not in prepared.text
+    assert (await desk.prepare("latin.txt")).text == named(path, 4)
 
 
 async def test_a_byte_order_mark_is_kept(desk: Desk) -> None:
@@ -248,7 +251,7 @@ async def test_a_file_that_grows_while_it_is_read_is_named(
         return data
 
     monkeypatch.setattr(attachments, "_at_most", read_and_grow)
-    assert tags((await desk.prepare("log.txt")).text) == [{"name": str(path), "bytes": "5"}]
+    assert (await desk.prepare("log.txt")).text == named(path, 5)
 
 
 @pytest.mark.parametrize("content", [b"", b"longer than before"], ids=["shorter", "longer"])
@@ -258,7 +261,7 @@ async def test_a_file_that_changed_since_it_was_looked_at_is_named(
     path = desk.put("log.txt", b"line\n")
     changing(monkeypatch, lambda _: void(path.write_bytes(content)), at=2)
     prepared = await desk.prepare("log.txt")
-    assert prepared.text == f'<file name="{path}" bytes="5" />\n\nTask:\ndo it'
+    assert prepared.text == named(path, 5)
 
 
 async def test_a_file_that_another_one_replaced_is_named(
@@ -270,19 +273,22 @@ async def test_a_file_that_another_one_replaced_is_named(
     assert "those" not in (await desk.prepare("notes.txt")).text
 
 
-@pytest.mark.parametrize("kind", ["a link", "a pipe"])
+@pytest.mark.parametrize("kind", ["a link", "a pipe", "another file"])
 async def test_what_takes_a_files_place_before_it_is_opened_is_refused(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     path = desk.put("notes.txt", b"these")
-    desk.put("secret.txt", b"a secret")
+    secret = desk.put("secret.txt", b"a secret")
+    desk.put("third.txt", b"another secret")
     usual = attachments._opened
 
     def replace_and_open(name: str) -> int:
-        path.unlink(missing_ok=True)
+        secret.rename(path)
+        if kind != "another file":
+            path.unlink()
         if kind == "a link":
-            path.symlink_to("secret.txt")
-        else:
+            path.symlink_to("third.txt")
+        if kind == "a pipe":
             os.mkfifo(path)
         return usual(name)
 
@@ -308,13 +314,12 @@ async def test_a_file_that_cannot_be_read_to_its_end_is_named(
 
     path = desk.put("notes.txt")
     monkeypatch.setattr(attachments, "_at_most", fail)
-    assert tags((await desk.prepare("notes.txt")).text) == [{"name": str(path), "bytes": "7"}]
+    assert (await desk.prepare("notes.txt")).text == named(path, 7)
 
 
 async def test_a_file_of_the_system_that_tells_no_size_is_named(desk: Desk) -> None:
-    prepared = await desk.prepare("/proc/self/status")
-    assert [tag["bytes"] for tag in tags(prepared.text)] == ["0"]
-    assert "Pid" not in prepared.text
+    path = Path(f"/proc/{os.getpid()}/status")
+    assert (await desk.prepare(str(path))).text == named(path, 0)
 
 
 async def test_a_canonical_reference_puts_the_result_in_under_its_name(desk: Desk) -> None:

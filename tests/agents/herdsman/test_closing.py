@@ -1,21 +1,25 @@
 """Tests of `agents.herdsman.closing`."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from trio.testing import MockClock
 
+from agents.herdsman import closing
 from agents.herdsman.closing import close, finish_closing
 from agents.herdsman.controller import Controller
 from agents.herdsman.controls import reply
 from agents.herdsman.errors import Category, HerdError, not_found
 from agents.herdsman.identity import GenerationId, Identity
 from agents.herdsman.look import look
-from agents.herdsman.mailbox import delegation_lock
+from agents.herdsman.mailbox import Mailbox, delegation_lock
 from agents.herdsman.reads import list_agents
 from agents.herdsman.record import Ask
 from agents.herdsman.runtime import Lifecycle
+from agents.herdsman.submit import claim_soon
 from tests.support.deaths import failing_at
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, ask_id, session, uid
@@ -283,3 +287,37 @@ async def test_the_next_agent_of_a_label_is_not_closed(stage: Stage) -> None:
     stage.runtime.while_stopping = take_over
     assert (await refused(stage)).trouble.category is Category.TARGET_NOT_FOUND
     assert await stage.mailbox("scout").read_state() == later
+
+
+async def test_the_next_agent_of_a_label_is_not_closed_before_it_is_locked_either(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scout = await stage.add("scout")
+    later = replace(scout, of=replace(scout.of, generation=GenerationId(uid("later"))))
+
+    @asynccontextmanager
+    async def take_over_and_claim(mailbox: Mailbox) -> AsyncIterator[None]:
+        await mailbox.write_state(later)
+        async with claim_soon(mailbox):
+            yield
+
+    monkeypatch.setattr(closing, "claim_soon", take_over_and_claim)
+    assert (await refused(stage)).trouble.category is Category.TARGET_NOT_FOUND
+    assert stage.runtime.stopped == []
+
+
+async def test_a_result_that_appears_below_before_the_lock_is_kept(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.add_parent("lead-dev", "worker")
+
+    @asynccontextmanager
+    async def finish_and_claim(mailbox: Mailbox) -> AsyncIterator[None]:
+        if mailbox.label == "worker":
+            await stage.finish("worker")
+        async with claim_soon(mailbox):
+            yield
+
+    monkeypatch.setattr(closing, "claim_soon", finish_and_claim)
+    assert (await refused(stage, "lead-dev")).trouble.category is Category.TARGET_AMBIGUOUS
+    assert stage.runtime.stopped == []
