@@ -45,12 +45,14 @@ class _Reader:
 
     Attributes:
         ids: of calls, as the file has them, with what they are called here.
+        taken: all that they are called here.
         open: the calls of the last answer that have no answer of their own yet.
     """
 
     provider: str
     model: str
     ids: dict[str, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
     open: dict[str, ToolCall] = field(default_factory=dict)
     _asked_in: str = ""
 
@@ -100,9 +102,9 @@ class _Reader:
                 str(piece.get("name")),
                 arguments if isinstance(arguments, Mapping) else {},
             )
-            taken = set(self.ids.values())
-            call = tidy_call(sent, taken, len(taken) + 1)
+            call = tidy_call(sent, self.taken, len(self.taken) + 1)
             self.ids[sent.id] = call.id
+            self.taken.add(call.id)
             calls.append(ToolCall(call.id, call.name, call.arguments))
         # Other programs write down what a thought is signed with in ways of their own.
         is_own = (message.get("api"), message.get("provider"), message.get("model")) == (
