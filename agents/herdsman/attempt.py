@@ -4,25 +4,22 @@ What cannot be undone for certain stays as it is, and the answer says so, with b
 """
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import trio
 
-from agents.herdsman.assignment import Assignment
-from agents.herdsman.controller import Controller
 from agents.herdsman.errors import Category, HerdError, Trouble, ambiguous, broken, invalid
-from agents.herdsman.identity import Correlation, Identity
-from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.identity import Identity
 from agents.herdsman.presence import Presence, observe
-from agents.herdsman.record import NoHandOff, Request, RequestKind, State
+from agents.herdsman.record import State
 from agents.herdsman.records import request_size
-from agents.herdsman.runtime import Inventory, Preparation, Started
-from agents.herdsman.session_file import discard_session, restore_session
+from agents.herdsman.runtime import Inventory, Preparation
 from agents.herdsman.submit import leave, wait_answer
-from engine.core.errors import ExternalError, PinataError, reason_of
+from agents.herdsman.traces import Traces
+from engine.core.errors import PinataError, reason_of
 
 # All of an attempt together, but for undoing it.
 START_S: Final = 240.0
@@ -30,9 +27,8 @@ START_S: Final = 240.0
 READY_S: Final = 30.0
 # What it may take until it has taken its task.
 TASK_PATIENCE_S: Final = 30.0
-# What undoing may take altogether, and for the mailbox alone.
+# What undoing may take altogether.
 UNDO_S: Final = 60.0
-LOCK_S: Final = 10.0
 # A look that nobody rings for.
 _LOOK_AGAIN_S: Final = 0.25
 _SESSION_LOOKS: Final = 8
@@ -46,17 +42,16 @@ class Attempt:
     """A try whose startup claim is held.
 
     Attributes:
+        traces: what it has made so far.
         stage: how far it has come, in a word.
-        started: None until the agent is up.
         may_have_task: the task was left in the mailbox, or may have been.
+        is_taken: the agent has taken it, though nobody saw it do so in time.
     """
 
-    controller: Controller
-    assignment: Assignment
-    mailbox: Mailbox
+    traces: Traces
     stage: str = "start"
-    started: Started | None = None
     may_have_task: bool = False
+    is_taken: bool = False
 
     async def carry_out(self, preparation: Preparation) -> dict[str, Any]:
         """Bring the agent up and return the answer of the call, once it has taken its task.
@@ -75,10 +70,11 @@ class Attempt:
         except BaseException:
             await self._abandon()
             raise
-        return self._answer()
+        return self.traces.answer()
 
     async def _bring_up(self, preparation: Preparation) -> None:
-        self.started = await preparation.start()
+        self.traces = replace(self.traces, started=await preparation.start())
+        self._check_session()
         self.stage = "readiness"
         state = await self._wait_ready()
         self.stage = "session"
@@ -86,20 +82,10 @@ class Attempt:
         self.stage = "task"
         await self._hand_over()
 
-    @property
-    def identity(self) -> Identity:
-        """All that names the generation, once the agent is up."""
-        assert self.started is not None
-        caller, label = self.controller.caller, self.mailbox.label
-        of = Correlation(
-            self.assignment.generation,
-            caller.session,
-            caller.workspace,
-            label,
-            self.started.handle,
-        )
-        file = str(self.started.session_file)
-        return Identity(of, self.started.session, file, self.assignment.cwd)
+    def _check_session(self) -> None:
+        managed = self.traces.assignment.managed
+        if managed is not None and managed.saved.session != self.traces.identity.session:
+            raise ambiguous(f"{self._label} leads another session than it was started for")
 
     async def _wait_ready(self) -> State:
         """Return the agent's state once it has written one.
@@ -108,17 +94,19 @@ class Attempt:
             HerdError: PANE_NOT_READY: it is gone, or too slow; TARGET_AMBIGUOUS: it writes that it
                 is another one.
         """
-        signals, owner = self.controller.premises.signals, self.controller.caller.session
+        controller, mailbox = self.traces.controller, self.traces.mailbox
+        signals, owner = controller.premises.signals, controller.caller.session
         listener = signals.listen(owner)
         why = f"it was not ready within {READY_S:g} s"
         try:
             with trio.move_on_after(READY_S):
                 while True:
-                    state = await self.mailbox.read_state()
+                    state = await mailbox.read_state()
                     if state is not None:
-                        self._check_own(state)
-                        return state
-                    if await self._presence() is Presence.LOST:
+                        if state.identity == self.traces.identity:
+                            return state
+                        raise ambiguous(f"the mailbox of {self._label} is that of another agent")
+                    if await self.traces.presence() is Presence.LOST:
                         why = "it has ended"
                         break
                     with trio.move_on_after(_LOOK_AGAIN_S):
@@ -127,13 +115,6 @@ class Attempt:
             signals.leave(owner, listener)
         raise self._not_ready(why, await self._recent_output())
 
-    def _check_own(self, state: State) -> None:
-        if state.identity != self.identity:
-            raise ambiguous(f"the mailbox of {self.mailbox.label} is that of another agent")
-        managed = self.assignment.managed
-        if managed is not None and managed.saved.session != state.session:
-            raise ambiguous(f"{self.mailbox.label} leads another session than it was started for")
-
     async def _prove_session(self, state: State) -> None:
         """Wait until the runtime sees the agent in the session that it was started in.
 
@@ -141,14 +122,13 @@ class Attempt:
             HerdError: it sees another one there (TARGET_AMBIGUOUS), or none in time
                 (PANE_NOT_READY).
         """
-        identity = self.identity
+        identity = self.traces.identity
         for _ in range(_SESSION_LOOKS):
-            inventory = await self.controller.runtime.inventory([state])
+            inventory = await self.traces.controller.runtime.inventory([state])
             if observe(identity, inventory).presence is Presence.LIVE:
                 return
-            there = _session_at(identity, inventory)
-            if there not in (None, identity.session):
-                raise ambiguous(f"another session is where {self.mailbox.label} was started")
+            if _sessions_at(identity, inventory) - {identity.session}:
+                raise ambiguous(f"another session is where {self._label} was started")
             await trio.sleep(_LOOK_AGAIN_S)
         raise self._not_ready("it does not tell which session it leads")
 
@@ -158,35 +138,22 @@ class Attempt:
         Raises:
             HerdError: it has not, as far as is known.
         """
-        request = self._request()
-        size, limit = request_size(request), self.assignment.limit_bytes
+        request, mailbox = self.traces.request(), self.traces.mailbox
+        size, limit = request_size(request), self.traces.assignment.limit_bytes
         if size > limit:
             raise invalid(
                 f"the task makes a record of {size:,} bytes, and {limit:,} bytes are allowed",
                 next_action="put the long part into a file, and name that in `files`",
             )
         self.may_have_task = True
-        await leave(self.mailbox, self.identity, request)
-        answer = await wait_answer(self.mailbox, request, patience_s=TASK_PATIENCE_S)
+        await leave(mailbox, self.traces.identity, request)
+        answer = await wait_answer(mailbox, request, patience_s=TASK_PATIENCE_S)
         if answer is None:
-            raise broken(
-                f"agent {self.mailbox.label!r} has not taken its task within {TASK_PATIENCE_S:g} s"
-            )
+            raise broken(f"agent {self._label!r} has not taken its task in {TASK_PATIENCE_S:g} s")
         if not answer.accepted:
             assert answer.code is not None
             reason = answer.message or answer.code.value
-            raise broken(f"agent {self.mailbox.label!r} refused its task: {reason}")
-
-    def _request(self) -> Request:
-        assignment = self.assignment
-        return Request(
-            self.identity.of,
-            assignment.request,
-            RequestKind.TASK,
-            assignment.message.text,
-            self.controller.premises.clock.now_ms(),
-            bindings=assignment.message.bindings,
-        )
+            raise broken(f"agent {self._label!r} refused its task: {reason}")
 
     async def _fail(self, primary: HerdError) -> dict[str, Any]:
         """Undo the attempt, unless the agent has taken its task after all; then return the answer.
@@ -194,187 +161,85 @@ class Attempt:
         Raises:
             HerdError: see `carry_out`.
         """
-        cleanup = broken(f"undoing it took longer than {UNDO_S:g} s")
-        with trio.move_on_after(UNDO_S, shield=True):
-            try:
-                if await self._has_taken_task():
-                    return self._answer()
-                await self._undo()
-            except (PinataError, OSError) as error:
-                cleanup = _as_herd_error(error)
-            else:
-                raise self._told(primary, rollback_occurred=True) from primary
-        self._note_left(cleanup)
-        raise self._left_over(primary, cleanup) from primary
+        cleanup = await self._undo()
+        if cleanup is not None:
+            raise self._left_over(primary, cleanup) from primary
+        if self.is_taken:
+            return self.traces.answer()
+        raise self._told(primary, rollback_occurred=True) from primary
 
     async def _abandon(self) -> None:
         """Undo the attempt of a call that is cancelled, unless the agent has taken its task."""
-        with trio.move_on_after(UNDO_S, shield=True) as scope:
+        cleanup = await self._undo()
+        if cleanup is not None:
+            _log.warning("agent %s was given up, and something is left: %s", self._label, cleanup)
+
+    async def _undo(self) -> HerdError | None:
+        """Take back what was made, unless the agent has its task; return what stood in the way.
+
+        Nothing cancels it, but it does not take for ever.
+        """
+        cleanup = broken(f"undoing it took longer than {UNDO_S:g} s")
+        with trio.move_on_after(UNDO_S, shield=True):
             try:
-                if not await self._has_taken_task():
-                    await self._undo()
+                await self._take_back()
             except (PinataError, OSError) as error:
-                _log.warning("%s: a start that was given up has left something", error)
-                self._note_left(_as_herd_error(error))
-        if scope.cancelled_caught:
-            self._note_left(broken(f"undoing it took longer than {UNDO_S:g} s"))
+                cleanup = _as_herd_error(error)
+            else:
+                return None
+        if self.traces.started is not None and not self.may_have_task:
+            # Whoever looks after the session's agents tries again.
+            generation = self.traces.assignment.generation
+            self.traces.controller.cleanup_errors[generation] = str(cleanup)
+        return cleanup
 
-    async def _has_taken_task(self) -> bool:
-        """Return whether the agent has taken its task; if it has not, it will not any more.
-
-        Raises:
-            HerdError: nobody can tell: the mailbox stays locked.
-        """
-        if not self.may_have_task:
-            return False
-        async with self._locked("whether the task was taken"):
-            state = await self.mailbox.read_state()
-            if state is not None and _has_accepted(state, self._request()):
-                return True
-            await self.mailbox.remove_request(self.assignment.request)
+    async def _take_back(self) -> None:
+        if self.may_have_task:
+            if not await self.traces.withdraw():
+                self.is_taken = True
+                return
             self.may_have_task = False
-        return False
-
-    async def _undo(self) -> None:
-        """Remove what the attempt has made, in an order that leaves the proof of it for last.
-
-        Raises:
-            HerdError: something of it is still there, or may be.
-            ExternalError: as well.
-        """
-        if self.started is not None:
-            await self._stop()
-        async with self._locked("what is in the mailbox"):
-            contents = await self.mailbox.read()
-            if contents is not None and contents.state.of.generation != self.assignment.generation:
-                raise ambiguous(f"the mailbox of {self.mailbox.label} is that of another agent")
-            if contents is not None and not isinstance(contents.hand_off, NoHandOff):
-                raise broken(f"a request is left in the mailbox of {self.mailbox.label}")
-            await self.mailbox.remove()
-        managed = self.assignment.managed
-        if managed is not None:
-            await trio.to_thread.run_sync(restore_session, managed.saved.file, managed.size_bytes)
-        elif self.started is not None:
-            await trio.to_thread.run_sync(discard_session, self.started.session_file)
-
-    async def _stop(self) -> None:
-        """End the agent, unless it is proved to be gone already.
-
-        Raises:
-            HerdError: another one is in its place, or it is still there.
-        """
-        try:
-            await self.controller.runtime.stop(self.identity)
-        except HerdError as error:
-            if error.trouble.category is not Category.TARGET_NOT_FOUND:
-                raise
-            if await self._presence() is not Presence.LOST:
-                raise
-
-    async def _presence(self) -> Presence:
-        try:
-            inventory = await self.controller.runtime.inventory([])
-        except ExternalError:
-            return Presence.UNKNOWN
-        return observe(self.identity, inventory).presence
-
-    @asynccontextmanager
-    async def _locked(self, what: str) -> AsyncIterator[None]:
-        """Hold the mailbox inside the block.
-
-        Raises:
-            HerdError: somebody has it for too long, so that `what` is not known.
-        """
-        async with AsyncExitStack() as stack:
-            with trio.move_on_after(LOCK_S) as scope:
-                await stack.enter_async_context(self.mailbox.hold())
-            if scope.cancelled_caught:
-                raise broken(f"nobody can tell {what}: it was locked for {LOCK_S:g} s")
-            yield
+        await self.traces.remove()
 
     async def _recent_output(self) -> dict[str, Any]:
         """Return what the agent showed last, if that can be had."""
-        with trio.move_on_after(_CAPTURE_S):
-            try:
-                lines = await self.controller.runtime.capture(self.identity)
-            except PinataError:
-                return {}
-            return {"recent_output": list(lines[-_SHOWN_LINES:])} if lines else {}
-        return {}
+        lines: Sequence[str] = ()
+        with trio.move_on_after(_CAPTURE_S), suppress(PinataError):
+            lines = await self.traces.controller.runtime.capture(self.traces.identity)
+        return {"recent_output": list(lines[-_SHOWN_LINES:])} if lines else {}
 
-    def _answer(self) -> dict[str, Any]:
-        identity = self.identity
-        return {
-            "action": self.assignment.operation,
-            "agent": identity.of.label,
-            "definition": self.assignment.effective.definition.name,
-            "request_id": self.assignment.request,
-            "session_id": identity.session,
-            "session_path": identity.session_file,
-            "owner_session_id": identity.of.owner,
-            "pane_id": identity.of.handle,
-        }
-
-    def _ids(self) -> dict[str, str]:
-        known = {"agent": self.mailbox.label, "request_id": self.assignment.request}
-        if self.started is None:
-            return known
-        return {**known, "pane_id": self.started.handle, "session_id": self.started.session}
+    @property
+    def _label(self) -> str:
+        return self.traces.mailbox.label
 
     def _told(self, error: HerdError, **changes: Any) -> HerdError:  # noqa: ANN401 - see `told`
         details = {"stage": self.stage, **error.trouble.details}
-        ids = {**self._ids(), **error.trouble.ids}
+        ids = {**self.traces.ids, **error.trouble.ids}
         return error.told(ids=ids, details=details, **changes)
 
-    def _not_ready(self, why: str, details: dict[str, Any] | None = None) -> HerdError:
-        return HerdError(
-            Trouble(
-                Category.PANE_NOT_READY,
-                f"agent {self.mailbox.label!r} did not come up: {why}",
-                details=details or {},
-            )
-        )
+    def _not_ready(self, why: str, details: Mapping[str, Any] | None = None) -> HerdError:
+        message = f"agent {self._label!r} did not come up: {why}"
+        return HerdError(Trouble(Category.PANE_NOT_READY, message, details=details or {}))
 
     def _left_over(self, primary: HerdError, cleanup: HerdError) -> HerdError:
         action = "call agent_list, and close the agent if that is offered"
         if self.may_have_task:
             action = "do not give the task again: call agent_list to see whether it was taken"
-        return self._told(
-            HerdError(
-                Trouble(
-                    Category.ROLLBACK_FAILURE,
-                    f"{primary}; it could not be undone: {cleanup}",
-                    retry_attempted=True,
-                    next_action=action,
-                    primary=primary.trouble,
-                    cleanup=cleanup.trouble,
-                )
-            )
+        left = Trouble(
+            Category.ROLLBACK_FAILURE,
+            f"{primary}; it could not be undone: {cleanup}",
+            retry_attempted=True,
+            next_action=action,
+            primary=primary.trouble,
+            cleanup=cleanup.trouble,
         )
-
-    def _note_left(self, cleanup: HerdError) -> None:
-        """Have what is left removed later on, unless it may have the task."""
-        if self.started is not None and not self.may_have_task:
-            self.controller.cleanup_errors[self.assignment.generation] = str(cleanup)
+        return self._told(HerdError(left))
 
 
-def _has_accepted(state: State, request: Request) -> bool:
-    """Return whether a generation has taken a task, whatever became of it since."""
-    if state.of != request.of:
-        return False
-    said = state.acknowledgement
-    if said is not None and said.request == request.request:
-        return said.accepted
-    injected = state.injection and state.injection.request
-    return request.request in (state.active, state.completed, injected)
-
-
-def _session_at(identity: Identity, inventory: Inventory) -> str | None:
-    """Return the session of whoever is where an agent was started; None if that is not told."""
-    for agent in inventory.agents:
-        if agent.handle == identity.of.handle:
-            return agent.session
-    return None
+def _sessions_at(identity: Identity, inventory: Inventory) -> set[str]:
+    """Return the sessions that are told of the place where an agent was started."""
+    handle = identity.of.handle
+    return {agent.session for agent in inventory.agents if agent.handle == handle}
 
 
 def _as_herd_error(error: PinataError | OSError) -> HerdError:

@@ -67,7 +67,7 @@ async def continue_(
     except HerdError as error:
         raise error.told(operation=_CONTINUE) from error
     except ExternalError as error:
-        raise broken(str(error)).told(operation=_CONTINUE) from error
+        raise broken(str(error), next_action=_FRESH).told(operation=_CONTINUE) from error
 
 
 async def _find(controller: Controller, session: str) -> Path:

@@ -15,6 +15,7 @@ from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.policy import Effective, authorised
 from agents.herdsman.runtime import Launch
 from agents.herdsman.submit import claim_soon
+from agents.herdsman.traces import Traces
 from agents.roster import Roster
 from engine.core.errors import PinataError
 
@@ -46,7 +47,7 @@ async def start_agent(
             async with claim_soon(mailbox):
                 await mailbox.reset()
             preparation = await controller.runtime.prepare(_launch(controller, assignment, label))
-            attempt = Attempt(controller, assignment, mailbox)
+            attempt = Attempt(Traces(controller, assignment, mailbox))
             return await attempt.carry_out(preparation)
     finally:
         # Whoever was told that the agent is being started looks again.

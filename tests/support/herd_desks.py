@@ -7,7 +7,7 @@
 Agents have the herd's own half, unless `desk.attendant` makes another one, such as a `Puppet`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -192,7 +192,7 @@ class Puppet(PlayedAttendant):
         desk, birth: whose half it is.
         dies: it ends, and the agent with it, before it is ready.
         is_mute: it never writes that it is there.
-        session: what it writes of its session instead of the truth.
+        session, generation: what it writes of itself instead of the truth.
         refuses: what it answers a task with; None takes it.
         takes: opened when it may answer its task.
     """
@@ -202,9 +202,9 @@ class Puppet(PlayedAttendant):
     dies: bool = False
     is_mute: bool = False
     session: SessionId | None = None
+    generation: GenerationId | None = None
     refuses: RejectionCode | None = None
     takes: trio.Event = field(default_factory=trio.Event)
-    before_taking: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
     taken: list[RequestId] = field(default_factory=list)
 
     async def serve(self, conversation: Conversation, started: Started) -> None:
@@ -219,9 +219,8 @@ class Puppet(PlayedAttendant):
 
     async def _work(self, started: Started) -> None:
         birth, mailbox = self.birth, self.desk.mailbox(self.birth.label)
-        of = Correlation(
-            birth.generation, birth.owner, birth.workspace, birth.label, started.handle
-        )
+        generation = self.generation or birth.generation
+        of = Correlation(generation, birth.owner, birth.workspace, birth.label, started.handle)
         state = State(
             of=of,
             session=self.session or started.session,
@@ -237,7 +236,6 @@ class Puppet(PlayedAttendant):
         while not isinstance(hand_off := await _hand_off(mailbox), OneHandOff):
             await listener.wait()
         await self.takes.wait()
-        await self.before_taking()
         request = hand_off.request.request
         async with mailbox.hold():
             if await mailbox.read_request(request) is None:

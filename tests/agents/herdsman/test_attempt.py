@@ -1,5 +1,6 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,15 +8,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agents.herdsman.attempt import LOCK_S, READY_S, START_S, TASK_PATIENCE_S
+from agents.herdsman.attempt import READY_S, START_S, TASK_PATIENCE_S
 from agents.herdsman.closing import close
 from agents.herdsman.controller import Birth, Controller
 from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import Category, HerdError, Trouble, ambiguous, broken
-from agents.herdsman.identity import Identity
+from agents.herdsman.identity import GenerationId, Handle, Identity
 from agents.herdsman.look import look
 from agents.herdsman.record import NoHandOff, OneHandOff, RejectionCode, State
 from agents.herdsman.runtime import Inventory, LiveAgent
+from agents.herdsman.traces import LOCK_S
 from engine.core.errors import ExternalError
 from engine.system import faults
 from tests.support.deaths import Died, dying_at, passed_points
@@ -93,6 +95,21 @@ async def test_an_agent_that_is_never_ready_is_ended_in_time_with_what_it_showed
     await check_usable(desk)
 
 
+async def test_an_agent_that_shows_nothing_in_time_is_ended_all_the_same(
+    herd_clock: MockClock, desk: Desk
+) -> None:
+    class Hiding(Seeing):
+        async def capture(self, identity: Identity) -> Sequence[str]:
+            await trio.Event().wait()
+            return ()
+
+    puppets(desk, is_mute=True)
+    with pytest.raises(HerdError, match="not ready") as caught:
+        await call(seen_by(desk, Hiding(desk)))
+    assert "recent_output" not in caught.value.trouble.details
+    await check_usable(desk)
+
+
 async def test_a_start_that_takes_for_ever_is_given_up(herd_clock: MockClock, desk: Desk) -> None:
     desk.runtime.start_takes_s = START_S * 2
     trouble = await failure(desk)
@@ -123,6 +140,19 @@ async def test_an_agent_that_claims_another_session_is_ended(
     assert trouble.category is Category.TARGET_AMBIGUOUS
     assert trouble.rollback_occurred
     await check_usable(desk)
+
+
+async def test_a_mailbox_that_is_another_agents_by_now_is_left_alone(
+    herd_clock: MockClock, desk: Desk
+) -> None:
+    puppets(desk, generation=GenerationId(session("another")))
+    trouble = await failure(desk)
+    assert trouble.category is Category.ROLLBACK_FAILURE
+    assert trouble.primary is not None
+    assert trouble.primary.category is Category.TARGET_AMBIGUOUS
+    assert trouble.cleanup is not None
+    assert trouble.cleanup.category is Category.TARGET_AMBIGUOUS
+    assert await desk.labels() == ["mine"]
 
 
 class Seeing:
@@ -180,7 +210,8 @@ async def test_another_session_in_the_agents_place_is_never_adopted(
         def see(self, inventory: Inventory) -> Inventory:
             (agent,) = inventory.agents
             other = LiveAgent(agent.workspace, agent.handle, session("x"), "/x", agent.lifecycle)
-            return Inventory((other,), inventory.slots)
+            elsewhere = replace(agent, handle=Handle("elsewhere"))
+            return Inventory((elsewhere, other), inventory.slots)
 
     seeing = Other(desk)
     with pytest.raises(HerdError, match="another session") as caught:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,19 @@ from agents.herdsman.continuation import continue_
 from agents.herdsman.controller import Controller
 from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import Category, HerdError, Trouble
-from agents.herdsman.identity import Handle, Label, SessionId
-from agents.herdsman.runtime import IDENTITY, REQUEST, RETIRED, Lifecycle, LiveAgent, Slot
+from agents.herdsman.identity import Handle, SessionId
+from agents.herdsman.runtime import (
+    IDENTITY,
+    REQUEST,
+    RETIRED,
+    Launch,
+    Lifecycle,
+    LiveAgent,
+    Slot,
+    Started,
+)
 from engine.core.spec import ModelChoice, Thinking
-from tests.support.herd_desks import MODEL, Desk, Puppet, open_desk
+from tests.support.herd_desks import MODEL, Desk, KeepingRuntime, Puppet, open_desk
 from tests.support.herd_records import LEAD, session
 
 
@@ -389,10 +399,37 @@ async def test_an_agent_in_another_session_than_it_was_started_for_is_ended(
     herd_clock: MockClock, desk: Desk
 ) -> None:
     name = await saved(desk, label="mine")
-    desk.attendant = lambda birth: Puppet(desk=desk, birth=birth, session=session("another"))
-    with pytest.raises(HerdError) as caught:
-        await call(desk.controller(), name)
-    assert caught.value.trouble.category is Category.TARGET_AMBIGUOUS
-    assert caught.value.trouble.rollback_occurred
-    assert caught.value.trouble.ids["agent"] == Label("mine")
+    kept = desk.sessions[0]
+    before = kept.read_bytes()
+
+    class Astray(KeepingRuntime):
+        async def start(self, launch: Launch) -> Started:
+            return await super().start(replace(launch, session=None))
+
+    async with trio.open_nursery() as nursery:
+        controller = desk.controller()
+        object.__setattr__(controller, "runtime", Astray(desk.agent_dir / "sessions", nursery))
+        with pytest.raises(HerdError, match="another session") as caught:
+            await call(controller, name)
+        nursery.cancel_scope.cancel()
+    trouble = caught.value.trouble
+    assert trouble.category is Category.TARGET_AMBIGUOUS
+    assert trouble.rollback_occurred
+    assert (trouble.ids["agent"], trouble.details["stage"]) == ("mine", "start")
+    assert kept.read_bytes() == before
     assert await desk.labels() == []
+
+
+async def test_where_paths_cannot_be_compared_nothing_is_started(
+    herd_clock: MockClock, desk: Desk
+) -> None:
+    name = await saved(desk)
+    kept = desk.sessions[0]
+    await delegate(desk.controller(), definition="scout", task="x", label="other", files=())
+    await desk.runtime.kill(desk.runtime.agent("other"))
+    (other,) = set(desk.sessions) - {kept}
+    other.unlink()
+    other.symlink_to(other)
+    error = await refusal(desk.controller(), name, Category.INTERNAL_FAILURE)
+    assert "cannot be compared" in str(error)
+    assert len(desk.runtime.agents) == 2

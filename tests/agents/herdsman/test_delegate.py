@@ -280,7 +280,8 @@ async def test_what_the_agent_needs_and_lacks_is_told_before_anything_is_made(
     herd_clock: MockClock, desk: Desk
 ) -> None:
     desk.runtime.refusal = invalid("there is no model")
-    await refusal(desk.controller(), Category.INVALID_REQUEST, label="mine")
+    for label in ("mine", None):
+        await refusal(desk.controller(), Category.INVALID_REQUEST, label=label)
     await desk.check_untouched()
     desk.runtime.refusal = None
     await call(desk.controller(), label="mine")
