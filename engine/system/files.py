@@ -23,7 +23,9 @@ _PRIVATE_DIR_MODE = 0o700
 _PIECE_BYTES = 64 << 10
 
 
-def replace_file(path: Path, data: bytes, mode: int = 0o600, *, fault: str) -> None:
+def replace_file(
+    path: Path, data: bytes, mode: int = 0o600, *, fault: str, durable: bool = True
+) -> None:
     """Put `data` at `path`, durably: a reader, or a crash, sees the old contents or the new.
 
     Args:
@@ -31,18 +33,21 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600, *, fault: str) -> N
         data: the whole new contents.
         mode: exact permissions, whatever the umask.
         fault: prefix of the crash points `.started`, `.written`, `.renamed` and `.durable`.
+        durable: if not, a crash of the machine may bring back the old contents, whole.
 
     Raises:
         OSError: nothing was changed, or the rename is done and only its flush failed.
     """
     faults.point(f"{fault}.started")
     with _staged(path, data, mode) as staged:
+        # Without it, a crash could leave the new name with nothing in it.
         _flush(staged)
         faults.point(f"{fault}.written")
         staged.rename(path)
         faults.point(f"{fault}.renamed")
-    sync_dir(path.parent)
-    faults.point(f"{fault}.durable")
+    if durable:
+        sync_dir(path.parent)
+        faults.point(f"{fault}.durable")
 
 
 def replace_briefly(path: Path, data: bytes) -> None:

@@ -67,6 +67,23 @@ def test_a_fault_at_any_step_leaves_the_old_or_the_new_contents_and_nothing_else
     assert names(tmp_path) == ["file"]
 
 
+def test_contents_are_flushed_before_their_name_even_if_the_name_need_not_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    usual = os.fsync
+
+    def flush(fd: int) -> None:
+        flushed.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        usual(fd)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    replace_file(tmp_path / "file", b"new", fault="test", durable=False)
+    assert (tmp_path / "file").read_bytes() == b"new"
+    [staged] = flushed
+    assert staged.startswith(str(tmp_path / ".file."))
+
+
 @pytest.mark.parametrize("number", [0, 1, 3, 4, 20], ids=str)
 def test_many_files_are_replaced_at_once(number: int, tmp_path: Path) -> None:
     folders = [tmp_path / "one", tmp_path / "two"]
