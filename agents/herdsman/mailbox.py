@@ -143,8 +143,7 @@ class Mailbox:
 
         Args:
             state: what it is then.
-            flush: it is durable on return; without it, a crash of the machine can undo it or leave
-                a state that cannot be read.
+            flush: it is durable on return; without it, a crash of the machine can undo it.
             creates: there may be no mailbox yet; else one that was removed stays removed.
 
         Raises:
@@ -153,13 +152,9 @@ class Mailbox:
         """
 
         def write() -> None:
-            data = _encoded(STATE, state)
-            if flush:
-                self._place.write(STATE_NAME, data, fault="herd.state", creates=creates)
-            else:
-                self._place.write_briefly(STATE_NAME, data)
+            data, fault = _encoded(STATE, state), "herd.state" if flush else "herd.activity"
+            self._place.write(STATE_NAME, data, fault=fault, flush=flush, creates=creates)
 
-        assert flush or not creates, "a mailbox is always made durably"
         self._check_own(state)
         # Nobody waits for what is noted of an agent's activity.
         await self._change("state", write, *((state.of.owner,) if flush else ()))

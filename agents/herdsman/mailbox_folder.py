@@ -172,27 +172,26 @@ class MailboxFolder:
         """
         return read_live_holder(self.start_lock) is not None
 
-    def write(self, name: str, data: bytes, *, fault: str, creates: bool = False) -> None:
-        """Replace a record, durably.
+    def write(
+        self, name: str, data: bytes, *, fault: str, flush: bool = True, creates: bool = False
+    ) -> None:
+        """Replace a record.
 
         Args:
             name: of its file.
             data: what it holds then.
             fault: see `engine.system.files.replace_file`.
+            flush: it is durable on return.
             creates: the mailbox is made if it is not there.
 
         Raises:
             MailboxGoneError: there is no mailbox, and none was to be made.
             PinataError, OSError: it cannot be written, or is written and perhaps not durable.
         """
-        self._prepare(creates=creates)
-        files.replace_file(self.path / name, data, fault=fault)
-
-    def write_briefly(self, name: str, data: bytes) -> None:
-        """Replace a record so that a crash may undo it; see `write`."""
-        self._prepare(creates=False)
-        files.replace_briefly(self.path / name, data)
-        faults.point("herd.activity.renamed")
+        if not (creates or self.has_state()):
+            raise MailboxGoneError(self.path)
+        files.make_private_dir(self.path)
+        files.replace_file(self.path / name, data, fault=fault, durable=flush)
 
     def remove(self, name: str) -> None:
         """Remove a record, if it is there, durably.
@@ -232,11 +231,6 @@ class MailboxFolder:
             self.path.rmdir()
             files.sync_dir(self.path.parent)
         faults.point("herd.mailbox.removed")
-
-    def _prepare(self, *, creates: bool) -> None:
-        if not (creates or self.has_state()):
-            raise MailboxGoneError(self.path)
-        files.make_private_dir(self.path)
 
     def _look(self) -> Contents | None:
         state = self.read_state()

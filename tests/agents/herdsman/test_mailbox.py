@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.herdsman.config import change_config
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import Handle, Label, RequestId
 from agents.herdsman.mailbox import Mailbox
@@ -181,6 +182,22 @@ async def test_nothing_is_made_for_a_record_that_is_refused(premises: Premises) 
     for write in writes:
         await refused(write, Category.INVALID_REQUEST)
     assert tree(premises.root) == before
+
+
+async def test_a_record_over_the_users_own_limit_is_still_read(premises: Premises) -> None:
+    mailbox = await made(premises)
+    long = steer(SCOUT, text="x" * 5000)
+    await mailbox.write_request(long)
+    await change_config(premises, {"mailboxPayloadLimitBytes": 1024})
+    assert await mailbox.read_request(long.request) == long
+    assert (await read(mailbox)).hand_off == OneHandOff(long)
+
+
+async def test_labels_that_differ_in_case_are_not_the_same(premises: Premises) -> None:
+    assert folder_name(WORKSPACE, Label("Scout")) != folder_name(WORKSPACE, Label("scout"))
+    loud = replace(SCOUT, of=replace(SCOUT.of, label=Label("Scout")))
+    write = Mailbox.of_state(premises, loud).write_state(loud, creates=True)
+    await refused(write, Category.INVALID_REQUEST)
 
 
 async def test_a_record_goes_into_its_own_mailbox_alone(premises: Premises) -> None:
