@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from agents.backends.attempt import AttemptSpec
-from agents.backends.pi_secrets import secret_refusal
+from agents.backends.pi_secrets import ReadingPlace, secret_refusal
 from agents.budget import Budget
 from agents.guard import Guard
 from agents.intake import Intake
@@ -72,7 +72,9 @@ class Questions:
         refusal = self._guard.check(tool, arguments)
         if refusal is not None:
             return refusal.message
-        return secret_refusal(tool, arguments, self._attempt.context)
+        context = self._attempt.context
+        place = ReadingPlace(context.root, context.home, context.secrets)
+        return secret_refusal(tool, arguments, place)
 
     def _judge_result(self, arguments: object) -> Answer:
         if self._intake.accepted is not None:

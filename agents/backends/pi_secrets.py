@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from agents.filetools.secrets import identify_secrets
-from agents.filetools.tool import ToolContext
 from agents.models.endpoint import Secret
 from agents.models.trouble import strike_out
 from engine.system import files
@@ -16,7 +16,22 @@ _SESSION_LIMIT_BYTES = 1 << 30
 READS_FILES = frozenset({"read", "grep", "find", "ls"})
 
 
-def secret_refusal(tool: str, arguments: object, context: ToolContext) -> str | None:
+@dataclass(frozen=True, slots=True)
+class ReadingPlace:
+    """Where Pi's own tools read.
+
+    Attributes:
+        root: where relative paths start.
+        home: what `~` stands for.
+        secrets: files that none of them reads.
+    """
+
+    root: Path
+    home: str | None
+    secrets: tuple[Path, ...]
+
+
+def secret_refusal(tool: str, arguments: object, place: ReadingPlace) -> str | None:
     """Return why a call of one of Pi's tools is not made, or None; blocks.
 
     A file with keys is not read, and a folder that holds one, however deep, is not searched.
@@ -25,14 +40,14 @@ def secret_refusal(tool: str, arguments: object, context: ToolContext) -> str | 
     if tool not in READS_FILES or not isinstance(arguments, Mapping):
         return None
     named = arguments.get("path")
-    path = context.root / _expanded(named if isinstance(named, str) else ".", context.home)
-    secrets = identify_secrets(context.secrets)
+    path = place.root / _expanded(named if isinstance(named, str) else ".", place.home)
+    secrets = identify_secrets(place.secrets)
     try:
         found = path.stat()
     except (OSError, ValueError):
         return None  # Pi says what is wrong with it
     if (found.st_dev, found.st_ino) in secrets or (
-        tool in {"grep", "find"} and any(_is_below(each, path) for each in context.secrets)
+        tool in {"grep", "find"} and any(_is_below(each, path) for each in place.secrets)
     ):
         return f"{named} holds the user's keys for models, which no agent reads"
     return None

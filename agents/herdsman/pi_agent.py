@@ -10,12 +10,11 @@ from typing import Final
 import trio
 
 from agents.backends.pi_launch import HEADLESS, PROMPT_OPTIONS, kept_private, last_words
-from agents.backends.pi_secrets import READS_FILES, revealed, strike_out_saved
+from agents.backends.pi_secrets import READS_FILES, ReadingPlace, revealed, strike_out_saved
 from agents.filetools.arguments import COMMAND_LIMIT_S
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.agent_prompt import agent_prompt
 from agents.herdsman.identity import SessionId
-from agents.herdsman.pi_answers import reading_context
 from agents.herdsman.pi_loadout import loadout_options
 from agents.herdsman.pi_reader import PiLead, open_talk
 from agents.herdsman.pi_talk import PiTalk
@@ -81,6 +80,11 @@ class PiManagedSpec:
         self.options(tools)
 
     @property
+    def home(self) -> str | None:
+        """What `~` stands for, when it is known."""
+        return self.env.get("HOME") or None
+
+    @property
     def prompt(self) -> tuple[str, str]:
         """The option that its prompt goes with, and the prompt."""
         mode = self.definition.system_prompt_mode or "append"
@@ -101,12 +105,11 @@ class PiManagedSpec:
             HerdError: as `check`.
         """
         names = [tool.declaration.name for tool in tools]
-        home = self.env.get("HOME") or None
         return (
             *HEADLESS,
             # First, so that nobody else's extension sees what is not meant for the model.
             *("-e", str(MANAGED)),
-            *loadout_options(self.definition, names, home),
+            *loadout_options(self.definition, names, self.home),
             *("--model", f"{self.choice.provider}/{self.choice.id}"),
             *("--thinking", self.choice.thinking.value),
             *("--session", str(self.session_file)),
@@ -175,7 +178,7 @@ def _lead(
         spec.session_file,
         f"{spec.choice.provider}/{spec.choice.id}",
         ProcessStamp(child.pid, child.start_ticks, child.boot_id),
-        reading_context(spec.cwd, spec.env, spec.secret_files),
+        ReadingPlace(spec.cwd, spec.home, spec.secret_files),
         recent,
         secrets,
         wait_end,

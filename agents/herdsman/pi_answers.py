@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import trio
 
-from agents.backends.pi_secrets import secret_refusal
-from agents.filetools.tool import ToolContext
+from agents.backends.pi_secrets import ReadingPlace, secret_refusal
 from agents.herdsman.pi_heard import Answered, CallBegan, CallEnded
 from agents.herdsman.pi_outbox import Outbox
 from agents.herdsman.runtime import Attendant, CompactionReason, Message
@@ -16,17 +14,6 @@ from engine.core.quote import quote_value
 
 Answer = Mapping[str, Any]
 _REASONS = {each.value: each for each in CompactionReason}
-
-
-async def _no_files() -> tuple[bytes, ...]:
-    """Stand in for the list of files, which only our own tools read."""
-    await trio.lowlevel.checkpoint()
-    return ()
-
-
-def reading_context(root: Path, env: Mapping[str, str], secrets: tuple[Path, ...]) -> ToolContext:
-    """Return where a Pi's own tools read, for who keeps them from the files in `secrets`."""
-    return ToolContext(root, env, None, _no_files, "sh", secrets=secrets)
 
 
 @dataclass(slots=True)
@@ -42,18 +29,18 @@ class _Call:
 class PiAnswers:
     """Answers the questions of one child."""
 
-    def __init__(self, attendant: Attendant, outbox: Outbox, context: ToolContext) -> None:
+    def __init__(self, attendant: Attendant, outbox: Outbox, place: ReadingPlace) -> None:
         """Begin before anything was asked.
 
         Args:
             attendant: carries the tools out, and says what the agent may.
             outbox: holds what is to enter the conversation.
-            context: see `reading_context`.
+            place: where its own tools read.
         """
         self._attendant = attendant
         self._tools = {tool.declaration.name: tool for tool in attendant.tools}
         self._outbox = outbox
-        self._context = context
+        self._place = place
         self._alone: frozenset[str] = frozenset()
         self._calls: dict[str, _Call] = {}
         self._rest: trio.CancelScope | None = None
@@ -119,7 +106,7 @@ class PiAnswers:
 
     async def _judge(self, tool: object, arguments: object) -> Answer:
         name = tool if isinstance(tool, str) else ""
-        refusal = await trio.to_thread.run_sync(secret_refusal, name, arguments, self._context)
+        refusal = await trio.to_thread.run_sync(secret_refusal, name, arguments, self._place)
         return {} if refusal is None else {"refusal": refusal}
 
     async def _judge_compaction(self, reason: object) -> Answer:

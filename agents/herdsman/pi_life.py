@@ -131,4 +131,5 @@ class PiLife:
             self._held = ended
             self._is_held.set()
         else:
+            self._held = None
             self._rested.send_nowait(ended)

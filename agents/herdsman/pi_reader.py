@@ -10,8 +10,8 @@ from typing import Final, assert_never
 import trio
 
 from agents.backends.pi_fields import PiProtocolError
+from agents.backends.pi_secrets import ReadingPlace
 from agents.backends.pi_stream import PiStream
-from agents.filetools.tool import ToolContext
 from agents.herdsman.identity import SessionId
 from agents.herdsman.pi_answers import PiAnswers
 from agents.herdsman.pi_commands import PiCommands
@@ -59,7 +59,7 @@ class PiLead:
         session_file: where that is saved; it is there.
         model: provider and id, with a slash between them, of the one that it must use.
         child: the program.
-        context: what its tools do not read; see `agents.herdsman.pi_answers`.
+        place: where its own tools read.
         recent: what a terminal would have shown.
         secrets: texts that are struck out of what it says.
         wait_end: returns how the child ended that says nothing any more, as a sentence.
@@ -69,7 +69,7 @@ class PiLead:
     session_file: Path
     model: str
     child: ProcessStamp
-    context: ToolContext
+    place: ReadingPlace
     recent: RecentOutput
     secrets: tuple[str, ...]
     wait_end: Callable[[], Awaitable[str]]
@@ -94,7 +94,7 @@ async def open_talk(
     """
     records: PiStream[Heard] = PiStream(stream, decode_heard)
     commands, outbox = PiCommands(records), Outbox()
-    answers = PiAnswers(attendant, outbox, lead.context)
+    answers = PiAnswers(attendant, outbox, lead.place)
     life = PiLife(outbox, lead.tidied)
     parts = PiParts(commands, outbox, life, answers, lead.recent)
     talk = PiTalk(lead.session, lead.session_file, lead.child, parts)

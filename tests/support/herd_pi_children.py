@@ -9,8 +9,8 @@ from typing import Any
 
 import trio
 
+from agents.backends.pi_secrets import ReadingPlace
 from agents.herdsman.identity import Label, SessionId
-from agents.herdsman.pi_answers import reading_context
 from agents.herdsman.pi_reader import PiLead, open_talk
 from agents.herdsman.pi_talk import MARKER, PiTalk
 from agents.herdsman.recent_output import RecentOutput
@@ -139,7 +139,7 @@ class Lodge:
             self.session_file,
             self.model,
             CHILD,
-            reading_context(self.folder, {"HOME": str(self.folder)}, self.secret_files),
+            ReadingPlace(self.folder, str(self.folder), self.secret_files),
             RecentOutput(lambda line: strike_out(line, [PLANTED])),
             (PLANTED,),
             wait_end,

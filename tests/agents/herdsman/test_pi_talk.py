@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from agents.herdsman.pi_talk import ANSWER_S, READY_S
+from agents.herdsman.pi_talk import ANSWER_S, READY_S, PiTalk
 from agents.herdsman.runtime import (
     GUIDANCE,
     RETIRED,
@@ -240,6 +240,126 @@ async def test_a_message_that_comes_when_the_child_rests_begins_it_anew_and_is_n
         await lodge.attendant.wait_rests(1)
     assert lodge.attendant.rests == [Ended()]
     assert lodge.attendant.told == [("both done", False)]
+
+
+async def settle_with_second(child: ManagedChild, said: trio.Event) -> None:
+    """Be at work on the first message, and rest when the second one is said."""
+    await work(child)
+    await said.wait()
+    await child.say("agent_settled", aborted=False)
+
+
+async def say_second(lodge: Lodge, talk: PiTalk, said: trio.Event) -> None:
+    """Say the first message, then the second one to a child at work, and wait for it."""
+    await talk.say(FIRST, waits=False)
+    while not (await talk.entries())[1:]:
+        await trio.lowlevel.checkpoint()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: talk.say(SECOND, waits=True))
+        await wait_all_tasks_blocked()
+        said.set()
+
+
+async def test_a_message_that_began_a_run_by_itself_is_not_put_in_again(lodge: Lodge) -> None:
+    said = trio.Event()
+
+    async def play(child: ManagedChild) -> None:
+        await settle_with_second(child, said)
+        child.state["isStreaming"] = True
+        await ready(child)
+        await child.say("agent_start")
+        (message,) = (await child.ask("turn", outcome="completed"))["messages"]
+        await child.enter(message)
+        await ready(child)
+        await child.run()
+        await trio.sleep_forever()
+
+    async with lodge.led(play) as talk:
+        await say_second(lodge, talk, said)
+        await lodge.attendant.wait_rests(1)
+    assert lodge.attendant.rests == [Ended()]
+
+
+async def test_a_message_that_a_child_at_rest_does_not_take_is_told_and_the_rest_as_well(
+    lodge: Lodge,
+) -> None:
+    said = trio.Event()
+
+    async def play(child: ManagedChild) -> None:
+        await settle_with_second(child, said)
+        await ready(child)
+        await child.expect("clear_queue")
+        await child.expect("prompt", success=False, error="no more")
+        await trio.sleep_forever()
+
+    async with lodge.led(play) as talk:
+        with pytest.RaisesGroup(pytest.RaisesExc(ExternalError, match="no more")):
+            await say_second(lodge, talk, said)
+        await lodge.attendant.wait_rests(1)
+        assert talk.lifecycle is Lifecycle.IDLE
+    assert lodge.attendant.rests == [Ended()]
+
+
+async def test_a_message_for_a_child_at_rest_waits_for_who_shortens_the_conversation(
+    lodge: Lodge,
+) -> None:
+    said = trio.Event()
+
+    async def play(child: ManagedChild) -> None:
+        await settle_with_second(child, said)
+        await ready(child)
+        await child.say("compaction_start", reason="manual")
+        await child.expect("clear_queue")
+        await child.expect("prompt", success=False, error="wait")
+        await child.say("compaction_end")
+        (message,) = (await child.take())["messages"]
+        await child.enter(message)
+        await ready(child)
+        await child.run()
+        await trio.sleep_forever()
+
+    async with lodge.led(play) as talk:
+        await say_second(lodge, talk, said)
+        await lodge.attendant.wait_rests(1)
+
+
+async def test_before_a_rest_the_agent_reads_what_waits_and_then_what_else_there_is(
+    lodge: Lodge,
+) -> None:
+    lodge.attendant = PlayedAttendant(readings=[(GUIDE,)])
+    said = trio.Event()
+
+    async def play(child: ManagedChild) -> None:
+        await work(child)
+        await said.wait()
+        answer = await child.ask("rest", outcome="completed")
+        assert answer == {"messages": [shown(SECOND)]}
+        await child.enter(answer["messages"][0])
+        await ready(child)
+        assert await child.ask("rest", outcome="completed") == {"messages": [shown(GUIDE)]}
+        assert await child.ask("rest", outcome="completed") == {"messages": []}
+        await child.run()
+        await trio.sleep_forever()
+
+    async with lodge.led(play) as talk:
+        await say_second(lodge, talk, said)
+        await lodge.attendant.wait_rests(1)
+
+
+async def test_an_interrupt_drops_what_the_child_has_taken_and_not_let_in(lodge: Lodge) -> None:
+    async def play(child: ManagedChild) -> None:
+        await ready(child)
+        await child.take()
+        await child.expect("clear_queue")
+        await child.expect("abort")
+        await trio.sleep_forever()
+
+    async with lodge.led(play) as talk, trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: talk.say(FIRST, waits=True))
+        await wait_all_tasks_blocked()
+        await talk.interrupt()
+        assert talk.lifecycle is Lifecycle.IDLE
+    assert lodge.attendant.rests == []
 
 
 async def test_the_same_message_is_given_out_once_however_often_it_is_asked_for(
