@@ -60,7 +60,7 @@ def notice_message(
     notice: Notice,
     *,
     recent_output: Sequence[str] | None = None,
-    capture: Any = None,  # noqa: ANN401
+    capture: object = None,
 ) -> Message:
     """Return the message that tells an owner of a notice.
 

@@ -120,7 +120,7 @@ def _mailbox(
 
 _OF = st.tuples(
     st.sampled_from(SESSIONS),
-    st.sampled_from((WORKSPACE, WORKSPACE, WORKSPACE, "/work/other")),
+    st.sampled_from((WORKSPACE, WORKSPACE, WORKSPACE, "/other")),
     st.sampled_from((None, None, None, *SESSIONS)),
 )
 _MORE = st.tuples(

@@ -29,7 +29,7 @@ from agents.herdsman.record import (
 )
 from agents.herdsman.runtime import Inventory, Lifecycle, LiveAgent, Slot
 
-WORKSPACE = "/work/tree"
+WORKSPACE = "/tree"
 NOW_MS = 1_700_000_000_000
 PROOF = Proof("in-process", ProcessStamp(4711, 99, "b6b1d5a2"))
 

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import ParamSpec
 
 import pytest
 
@@ -34,6 +35,8 @@ from tests.support.herd_records import (
     waiting,
 )
 
+P = ParamSpec("P")
+
 IDLE = Lifecycle.IDLE
 ACTIVE = mailbox("scout", active=TASK)
 ASKING = asking(ACTIVE)
@@ -63,10 +66,10 @@ def labels(made: ClosePlan) -> list[Label]:
     return [step.contents.state.of.label for step in made.steps]
 
 
-def refused(call: Callable[[], object]) -> tuple[Category, str]:
+def refused(call: Callable[P, object], *args: P.args, **options: P.kwargs) -> tuple[Category, str]:
     """Return how a call is refused: its category and what it says."""
     with pytest.raises(HerdError) as caught:
-        call()
+        call(*args, **options)
     return caught.value.trouble.category, caught.value.trouble.message
 
 
@@ -101,13 +104,13 @@ def test_who_works_for_another_is_closed_before_it() -> None:
 
 
 def test_agent_in_doubt_is_not_closed() -> None:
-    category, message = refused(lambda: plan(ACTIVE, seen={"scout": UNKNOWN}))
+    category, message = refused(plan, ACTIVE, seen={"scout": UNKNOWN})
     assert category is Category.TARGET_AMBIGUOUS
     assert "scout" in message
 
 
 def test_descendant_in_doubt_keeps_its_parent_open() -> None:
-    category, message = refused(lambda: plan(PARENT, under("parent", "a"), seen={"a": UNKNOWN}))
+    category, message = refused(plan, PARENT, under("parent", "a"), seen={"a": UNKNOWN})
     assert category is Category.TARGET_AMBIGUOUS
     assert "'a'" in message
 
@@ -125,14 +128,14 @@ def test_descendant_in_doubt_keeps_its_parent_open() -> None:
     ids=["active", "completed", "unanswered", "unclear"],
 )
 def test_result_that_is_to_be_delivered_is_not_thrown_away(contents: Contents) -> None:
-    category, message = refused(lambda: plan(contents))
+    category, message = refused(plan, contents)
     assert category is Category.TARGET_AMBIGUOUS
     assert "result" in message
 
 
 def test_result_of_a_descendant_keeps_its_parent_open() -> None:
     child = under("parent", "a", active=TASK, results=RESULT)
-    assert refused(lambda: plan(PARENT, child))[0] is Category.TARGET_AMBIGUOUS
+    assert refused(plan, PARENT, child)[0] is Category.TARGET_AMBIGUOUS
 
 
 def test_agent_whose_result_is_delivered_or_lost_can_be_closed() -> None:
@@ -146,11 +149,11 @@ def test_question_does_not_keep_an_agent_open() -> None:
 
 def test_agent_that_is_being_started_is_not_closed() -> None:
     starting = mailbox("scout", is_starting=True)
-    assert refused(lambda: plan(starting))[0] is Category.AGENT_BUSY
+    assert refused(plan, starting)[0] is Category.AGENT_BUSY
 
 
 def test_mailbox_that_cannot_be_read_stops_closes_of_a_lead_and_of_nobody_else() -> None:
-    category, message = refused(lambda: plan(ACTIVE, has_unreadable=True))
+    category, message = refused(plan, ACTIVE, has_unreadable=True)
     assert category is Category.TARGET_AMBIGUOUS
     assert "cannot be read" in message
     assert labels(plan(ACTIVE, has_unreadable=True, is_lead=False)) == ["scout"]
@@ -176,12 +179,12 @@ def cascades_in_doubt() -> Sequence[tuple[Contents, ...]]:
     ids=["target twice", "descendant twice", "two children in one session", "back to the target"],
 )
 def test_cascade_that_two_could_be_meant_by_is_not_closed(others: tuple[Contents, ...]) -> None:
-    assert refused(lambda: plan(PARENT, *others))[0] is Category.TARGET_AMBIGUOUS
+    assert refused(plan, PARENT, *others)[0] is Category.TARGET_AMBIGUOUS
 
 
 def test_cascade_in_a_circle_is_not_closed() -> None:
     target = under("a", "parent")
-    assert refused(lambda: plan(target, under("parent", "a")))[0] is Category.TARGET_AMBIGUOUS
+    assert refused(plan, target, under("parent", "a"))[0] is Category.TARGET_AMBIGUOUS
 
 
 def test_same_generation_is_given_back_and_any_other_is_not_found() -> None:
@@ -195,7 +198,7 @@ def test_same_generation_is_given_back_and_any_other_is_not_found() -> None:
         mailbox("scout", session=session("else")),
     ]
     for other in others:
-        assert refused(lambda fresh=other: check_same(expected, fresh)) == (  # type: ignore[misc]
+        assert refused(check_same, expected, other) == (
             Category.TARGET_NOT_FOUND,
             "agent 'scout' is not the one it was",
         )
@@ -212,7 +215,7 @@ def test_parent_that_waits_can_be_steered_and_says_why_it_cannot_be_interrupted(
     child = under("parent", "a", active=request("child"))
     evidence = Evidence(PARENT, live(PARENT, IDLE), (child,))
     assert check_steer(evidence) == TASK
-    category, message = refused(lambda: check_interrupt(evidence))
+    category, message = refused(check_interrupt, evidence)
     assert category is Category.AGENT_BUSY
     assert "agents of its own" in message
 
@@ -229,7 +232,7 @@ CALLS: list[Callable[[Evidence], object]] = [
 def test_nothing_is_said_to_an_agent_that_is_not_proved_to_be_there(
     call: Callable[[Evidence], object],
 ) -> None:
-    assert refused(lambda: call(Evidence(ASKING, UNKNOWN)))[0] is Category.TARGET_AMBIGUOUS
+    assert refused(call, Evidence(ASKING, UNKNOWN))[0] is Category.TARGET_AMBIGUOUS
     with pytest.raises(HerdError) as caught:
         call(Evidence(ASKING, LOST))
     assert caught.value.trouble.category is Category.TARGET_NOT_FOUND
@@ -277,12 +280,12 @@ def test_reply_to_an_agent_that_asks_nothing_is_refused() -> None:
         replace(ASKING, results=RESULT),
     ):
         evidence = Evidence(contents, live(contents, IDLE))
-        assert refused(lambda one=evidence: check_reply(one))[0] is Category.AGENT_BUSY  # type: ignore[misc]
+        assert refused(check_reply, evidence)[0] is Category.AGENT_BUSY
 
 
 def test_reply_to_a_question_that_cannot_be_read_is_refused_as_our_failure() -> None:
     faulty = replace(ASKING, ask=None, ask_fault="it is no JSON")
-    category, message = refused(lambda: check_reply(Evidence(faulty, live(ASKING, IDLE))))
+    category, message = refused(check_reply, Evidence(faulty, live(ASKING, IDLE)))
     assert category is Category.INTERNAL_FAILURE
     assert "it is no JSON" in message
 
@@ -292,7 +295,7 @@ def test_reply_to_a_question_that_is_another_one_or_gone_is_not_found() -> None:
     other = replace(ASKING.ask, request=request("else"))
     for contents in (replace(ASKING, ask=None), replace(ASKING, ask=other)):
         evidence = Evidence(contents, live(ASKING, IDLE))
-        assert refused(lambda one=evidence: check_reply(one))[0] is Category.TARGET_NOT_FOUND  # type: ignore[misc]
+        assert refused(check_reply, evidence)[0] is Category.TARGET_NOT_FOUND
 
 
 def test_transcript_can_be_read_of_a_lost_agent_and_of_none_in_doubt() -> None:
@@ -300,7 +303,7 @@ def test_transcript_can_be_read_of_a_lost_agent_and_of_none_in_doubt() -> None:
     for observed in (UNKNOWN, live(ACTIVE, Lifecycle.UNKNOWN)):
         evidence = Evidence(ACTIVE, observed)
         assert (
-            refused(lambda one=evidence: check_transcript(one, transcript_ready=True))[0]  # type: ignore[misc]
+            refused(check_transcript, evidence, transcript_ready=True)[0]
             is Category.TARGET_AMBIGUOUS
         )
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -153,13 +154,13 @@ def test_question_whose_record_is_missing_offers_no_reply() -> None:
 @pytest.mark.parametrize("field", ["of", "ask", "request", "session"])
 def test_question_that_differs_from_the_state_in_anything_offers_no_reply(field: str) -> None:
     assert ASKING.ask is not None
-    other = {
+    other: dict[str, Any] = {
         "of": replace(ASKING.state.of, label=Label("else")),
         "ask": request("else"),
         "request": request("else"),
         "session": session("else"),
     }
-    wrong = replace(ASKING, ask=replace(ASKING.ask, **{field: other[field]}))  # type: ignore[arg-type]
+    wrong = replace(ASKING, ask=replace(ASKING.ask, **{field: other[field]}))
     assert "reply" not in tools(wrong, live(ASKING, IDLE))
 
 
@@ -190,7 +191,7 @@ def test_agent_in_a_dialog_can_neither_be_steered_nor_interrupted() -> None:
     ],
     ids=["active", "result lost", "result there", "result delivered", "nothing assigned"],
 )
-def test_child_owes_something_until_its_result_is_delivered(child: Contents, owes: bool) -> None:  # noqa: FBT001
+def test_child_owes_something_until_its_result_is_delivered(*, child: Contents, owes: bool) -> None:
     assert has_unfinished_work(child) is owes
 
 
