@@ -114,33 +114,8 @@ class InProcessStage:
         self, folder: Path, model: Model, attendant: PlayedAttendant
     ) -> AsyncIterator[InProcessScene]:
         """Open the conversation of an agent with a model of one's own."""
-        file = folder / "sessions" / f"{SESSION}.jsonl"
-        clock = FakeClock()
-        if not file.exists():
-            await trio.to_thread.run_sync(
-                lambda: begin_managed_session(
-                    file,
-                    SESSION,
-                    cwd=str(folder),
-                    definition=SCOUT.name,
-                    label=LABEL,
-                    now_ms=clock.now_ms(),
-                )
-            )
         watched = WatchedModel(model)
-        spec = InProcessSpec(
-            session=SESSION,
-            session_file=file,
-            label=LABEL,
-            definition=SCOUT,
-            persona="You look around.\n",
-            choice=ModelChoice(model.provider, model.id, Thinking.OFF),
-            model=watched,
-            traffic=Traffic(Limiter(), lambda: 0.0),
-            context=ToolContext(folder, {"PATH": "/usr/bin:/bin"}, None, no_files, "sh"),
-            clock=clock,
-        )
-        spec = self.change(spec)
+        spec = self.change(await prepared(folder, watched))
         host = ProcessStamp(1, 1, "boot")
         async with (
             open_in_process(spec, attendant) as conversation,
@@ -156,6 +131,35 @@ class InProcessStage:
             await attendant.served.wait()
             yield InProcessScene(conversation, watched)
             nursery.cancel_scope.cancel()
+
+
+async def prepared(folder: Path, model: Model) -> InProcessSpec:
+    """Return an agent that works in `folder`, whose session's file is there."""
+    file = folder / "sessions" / f"{SESSION}.jsonl"
+    clock = FakeClock()
+    if not file.exists():
+        await trio.to_thread.run_sync(
+            lambda: begin_managed_session(
+                file,
+                SESSION,
+                cwd=str(folder),
+                definition=SCOUT.name,
+                label=LABEL,
+                now_ms=clock.now_ms(),
+            )
+        )
+    return InProcessSpec(
+        session=SESSION,
+        session_file=file,
+        label=LABEL,
+        definition=SCOUT,
+        persona="You look around.\n",
+        choice=ModelChoice(model.provider, model.id, Thinking.OFF),
+        model=model,
+        traffic=Traffic(Limiter(), lambda: 0.0),
+        context=ToolContext(folder, {"PATH": "/usr/bin:/bin"}, None, no_files, "sh"),
+        clock=clock,
+    )
 
 
 def stage_with(**changes: object) -> InProcessStage:
