@@ -1,12 +1,13 @@
 """How a managed agent can be run: what runs it, which model it has, and where its tools work."""
 
+import logging
 import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
@@ -18,12 +19,12 @@ from agents.herdsman.in_process import InProcessSpec, open_in_process
 from agents.herdsman.loadout import offered_tools
 from agents.herdsman.pi_agent import PiManagedSpec, open_pi
 from agents.herdsman.runtime import Launch, SavedSession
-from agents.herdsman.session_file import begin_managed_session, new_session_path
+from agents.herdsman.session_file import begin_managed_session, discard_session, new_session_path
 from agents.models.port import Model
 from agents.models.routes import open_routes
 from agents.pi_program import PiMissingError
 from engine.core.environment import child_environment
-from engine.core.errors import PinataError, UsageError
+from engine.core.errors import ExternalError, PinataError, UsageError
 from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import Backend, ModelChoice, Thinking
 from pinata.work.context import Context
@@ -34,10 +35,13 @@ from pinata.work.user_pi import PiWay, UserPi
 from worktrees.discovery import discover
 from worktrees.files import list_files
 
+T = TypeVar("T")
+
 # In the Pi agent directory; either may hold keys.
 _KEY_FILES: Final = ("auth.json", "models.json")
 # Outside of a repository nothing says which files matter; more than these are no project.
 _MOST_FILES: Final = 50_000
+_log = logging.getLogger(f"pinata.{__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,8 @@ class _InProcess:
             context=replace(self.place, mark=f"{mark}/agent"),
             clock=self.context.clock,
         )
-        async with open_in_process(spec, launch.attendant) as conversation:
-            yield conversation
+        async with AsyncExitStack() as stack:
+            yield await come_up(stack, open_in_process(spec, launch.attendant), launch, session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,10 @@ class _Process:
     @asynccontextmanager
     async def open(self, mark: str) -> AsyncIterator[Led]:
         """See `Way`."""
-        session = await _session(self.launch, self.context)
-        async with open_pi(self.spec(session, f"{mark}/agent"), self.launch.attendant) as talk:
-            yield talk
+        launch, session = self.launch, await _session(self.launch, self.context)
+        opening = open_pi(self.spec(session, f"{mark}/agent"), launch.attendant)
+        async with AsyncExitStack() as stack:
+            yield await come_up(stack, opening, launch, session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +207,33 @@ async def _session(launch: Launch, context: Context) -> SavedSession:
         return SavedSession(id_, path, launch.cwd, definition, label)
 
     return await trio.to_thread.run_sync(make)
+
+
+async def come_up(
+    stack: AsyncExitStack,
+    opening: AbstractAsyncContextManager[T],
+    launch: Launch,
+    session: SavedSession,
+) -> T:
+    """Return an agent's conversation, open for as long as `stack` is.
+
+    If it cannot be opened, a session that was made for it alone is removed.
+    """
+    try:
+        return await stack.enter_async_context(opening)
+    except BaseException:
+        if launch.session is None:
+            with trio.CancelScope(shield=True):
+                await _discard(session.file)
+        raise
+
+
+async def _discard(file: Path) -> None:
+    try:
+        await trio.to_thread.run_sync(discard_session, file)
+    except ExternalError as error:
+        # Nobody has said anything in it, so that it does no harm.
+        _log.warning("the session of an agent that did not come up is left: %s", error)
 
 
 def _backends(definition: HerdDefinition) -> tuple[Backend, ...]:
