@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import trio
 
+from agents.herdsman.policy import ASK_OWNER
 from agents.models.script import decode_script
 from agents.models.scripted import ScriptedModel
 from agents.pi_program import COORDINATOR
@@ -31,6 +32,8 @@ from tests.support.terminals import Pty, on_pty
 
 Record = dict[str, Any]
 RESULT: Final = "pinata-result"
+# How messages of the herd begin, as a model sees them.
+_TOLD = ("Agent ", 'type": "text", "text": "Agent ', 'text": "Agent ')
 _FLAGS = ("--offline", "--no-skills", "--no-themes", "--no-context-files", "--no-approve")
 _MODEL = ("--model", f"{PROVIDER}/m1")
 # A machine that is busy with other tests starts a Pi in several seconds.
@@ -61,13 +64,21 @@ class Mind:
             turn = self.inspired(request)
         else:
             self.heard.append(request)
-            turn = self.turns.popleft() if self.turns else {"text": "Done."}
+            answers = bool(self.turns) and not _tells_of_agents(request)
+            turn = self.turns.popleft() if answers else {"text": "Done."}
         script = decode_script(json.dumps({"any": [turn]}).encode(), "mind.json")
         return ScriptedModel(script, "loopback", "any", 1, {})
 
 
 def _is_agents(request: ModelRequest) -> bool:
-    return SUBMIT_RESULT in json.dumps(request.body.get("tools", ()))
+    tools = json.dumps(request.body.get("tools", ()))
+    return any(f'"name": "{name}"' in tools for name in (SUBMIT_RESULT, ASK_OWNER))
+
+
+def _tells_of_agents(request: ModelRequest) -> bool:
+    """Return whether the session was woken by a message of its herd, and not by a person."""
+    *_, last = request.body["messages"]
+    return json.dumps(last["content"]).lstrip('[{"').startswith(_TOLD)
 
 
 class CoordinatorPi:

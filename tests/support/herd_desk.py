@@ -12,6 +12,14 @@ from tests.support.projects import says
 Turn = Mapping[str, Any]
 
 
+def define_pi(desk: Desk, name: str) -> None:
+    """Write a definition of the user's whose agents are a Pi each, with the session's own model."""
+    folder = desk.agent_dir / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    front = f"description: Does what {name} does.\nbackend: process\n"
+    (folder / f"{name}.md").write_text(f"---\n{front}---\nYou are {name}.\n")
+
+
 def define(desk: Desk, name: str, script: Mapping[str, list[Turn]], **more: object) -> None:
     """Write a definition of the user's whose agents run in the host and follow a script."""
     folder = desk.agent_dir / "agents"
@@ -24,25 +32,17 @@ def define(desk: Desk, name: str, script: Mapping[str, list[Turn]], **more: obje
     (folder / f"{name}.md").write_text(f"---\n{front}---\nYou are {name}.\n")
 
 
-async def rest(pi: CoordinatorPi) -> None:
-    """Return when the session does nothing: what it was told may have woken it."""
-    while True:
-        since = len(pi.records)
-        if not (await pi.ask("get_state"))["isStreaming"]:
-            return
-        await pi.settled(since)
-
-
-async def call(desk: Desk, pi: CoordinatorPi, tool: str, **arguments: object) -> dict[str, Any]:
-    """Have the session's model call a tool, and return what it was answered."""
-    await rest(pi)
+async def call(desk: Desk, pi: CoordinatorPi, tool: str, **arguments: object) -> Any:
+    """Have the session's model call a tool, also while it is busy, and return the answer."""
+    since = len(pi.records)
     desk.mind.will_say(says(tool, **arguments))
-    before = len(pi.tool_results(tool))
-    await pi.prompt(f"Call {tool}.")
-    results = pi.tool_results(tool)[before:]
-    assert len(results) == 1
-    found: dict[str, Any] = results[0]
-    return found
+    await pi.ask("prompt", message=f"Call {tool}.", streamingBehavior="followUp")
+
+    def is_answer(record: Record) -> bool:
+        return record["type"] == "tool_execution_end" and record["toolName"] == tool
+
+    text = (await pi.until(is_answer, since))["result"]["content"][0]["text"]
+    return json.loads(text) if text.startswith("{") else text
 
 
 def told(kind: str) -> Callable[[Record], bool]:

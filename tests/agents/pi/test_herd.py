@@ -7,9 +7,17 @@ import pytest
 
 from agents.herdsman.runtime import QUESTION, RESULT
 from tests.support.coordinators import Desk, open_desk
-from tests.support.herd_desk import call, define, labels, mailboxes, messages, told
+from tests.support.herd_desk import (
+    call,
+    define,
+    define_pi,
+    labels,
+    mailboxes,
+    messages,
+    told,
+)
 from tests.support.live import agents_left
-from tests.support.projects import Project
+from tests.support.projects import Project, says
 
 pytestmark = pytest.mark.slow
 
@@ -86,4 +94,32 @@ async def test_closing_an_agent_closes_those_that_it_started_before_it(desk: Des
         assert closed["ok"], closed
         assert await labels(desk, pi) == []
     assert messages(desk) == []
+    assert mailboxes(desk) == []
+
+
+async def test_agent_that_is_a_pi_reads_asks_and_is_brought_to_its_end(desk: Desk) -> None:
+    define_pi(desk, "reader")
+    turns = iter(
+        (
+            says("read", path="a.txt"),
+            says("ask_owner", question="Is that all?"),
+            {"text": "That is all: one."},
+        )
+    )
+    desk.mind.inspired = lambda _: next(turns)
+    async with desk.pi() as pi:
+        answer = await call(
+            desk, pi, "agent_delegate", definition="reader", label="eye", task="Read a.txt."
+        )
+        assert answer["ok"], answer
+        assert answer["pane_id"].startswith("process-")
+        await pi.until(told(QUESTION))
+        seen = await call(desk, pi, "agent_inspect", agent="eye")
+        assert "read" in seen
+        answer = await call(desk, pi, "agent_reply", agent="eye", message="It is.")
+        assert answer["ok"], answer
+        await pi.until(told(RESULT))
+        assert await labels(desk, pi) == []
+    (message,) = messages(desk)
+    assert "That is all: one." in message["content"]
     assert mailboxes(desk) == []
