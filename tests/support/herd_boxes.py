@@ -8,9 +8,7 @@ from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Request, RequestKind, Result, State
 from tests.support.clock import FakeClock
-from tests.support.herd_records import NOW_MS, TASK, ask_id, request, state_of
-
-WORKSPACE = "/work/tree"
+from tests.support.herd_records import NOW_MS, TASK, WORKSPACE, ask_id, request, state_of
 
 
 def premises_at(path: Path) -> Premises:

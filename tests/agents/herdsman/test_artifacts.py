@@ -27,7 +27,7 @@ from tests.support.herd_boxes import premises_at, tree
 from tests.support.herd_records import TASK, session, uid
 
 SCOUT = Label("scout")
-WORK = Provenance(SCOUT, "reader", "/work/tree", session("scout"))
+WORK = Provenance(SCOUT, "reader", "/tree", session("scout"))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_a_result_is_kept_as_it_is_below_whose_work_it_is(premises: Premis
     assert json.loads(first.removeprefix(PROVENANCE_PREFIX)) == {
         "agent": "scout",
         "definition": "reader",
-        "cwd": "/work/tree",
+        "cwd": "/tree",
         "session": session("scout"),
     }
     assert (blank, rest) == ("", text)
@@ -67,7 +67,7 @@ async def test_whose_work_a_result_is_stays_on_one_line(premises: Premises) -> N
 async def test_a_result_handed_on_names_its_first_producer(premises: Premises) -> None:
     first = await save_artifact(premises, TASK, WORK, "found it")
     handed_on = first.read_text("utf-8")
-    other = Provenance(Label("tester"), "tester", "/work/tree")
+    other = Provenance(Label("tester"), "tester", "/tree")
     second = await save_artifact(premises, RequestId(uid("two")), other, f"I read:\n{handed_on}")
     assert first.read_text("utf-8") == handed_on
     assert WORK.line() in second.read_text("utf-8")

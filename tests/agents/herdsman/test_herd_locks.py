@@ -22,8 +22,8 @@ from agents.herdsman.mailbox import (
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents
 from tests.support.guard import blocking_allowed
-from tests.support.herd_boxes import WORKSPACE, Full, box_of, premises_at
-from tests.support.herd_records import LEAD, TASK, session, state_of
+from tests.support.herd_boxes import Full, box_of, premises_at
+from tests.support.herd_records import LEAD, TASK, WORKSPACE, session, state_of
 from tests.support.programs import Beacon, open_beacon
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -102,13 +102,13 @@ CLAIMS: list[tuple[Lock, Category]] = [
 ]
 OTHERS: list[Lock] = [
     lambda premises: box_of(premises, "tester").claim(),
-    lambda premises: box_of(premises, workspace="/work/other").claim(),
+    lambda premises: box_of(premises, workspace="/other").claim(),
     lambda premises: box_of(premises, "tester").claim_start(),
     lambda premises: delegation_lock(premises, WORKSPACE, session("other")),
-    lambda premises: delegation_lock(premises, "/work/other", LEAD),
+    lambda premises: delegation_lock(premises, "/other", LEAD),
     lambda premises: activation_lock(premises, "/sessions/two.jsonl"),
     lambda premises: lifecycle_lock(premises, WORKSPACE),
-    lambda premises: lifecycle_lock(premises, "/work/other"),
+    lambda premises: lifecycle_lock(premises, "/other"),
 ]
 
 

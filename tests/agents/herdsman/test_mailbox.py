@@ -29,7 +29,6 @@ from agents.herdsman.records import STATE_LIMIT_BYTES, UnreadableRecordError
 from agents.herdsman.signals import ANYTHING
 from engine.system import faults
 from tests.support.herd_boxes import (
-    WORKSPACE,
     Full,
     box_of,
     premises_at,
@@ -38,7 +37,7 @@ from tests.support.herd_boxes import (
     steer,
     tree,
 )
-from tests.support.herd_records import NOW_MS, TASK, request, state_of, uid
+from tests.support.herd_records import NOW_MS, TASK, WORKSPACE, request, state_of, uid
 
 SCOUT = state_of("scout", active=TASK)
 

@@ -27,7 +27,7 @@ async def test_where_nothing_was_ever_written_nothing_is_found(premises: Premise
 
 async def test_every_mailbox_is_found_whoevers_it_is(premises: Premises) -> None:
     full = await Full.at(premises)
-    other = state_of("scout", workspace="/work/other")
+    other = state_of("scout", workspace="/other")
     lead = state_of("lead-dev")
     for state in (other, lead):
         await box_of(premises, state.of.label, state.of.workspace).write_state(state, creates=True)
