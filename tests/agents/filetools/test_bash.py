@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from agents.filetools import bash
+from agents.filetools import arguments, bash
+from agents.filetools.arguments import BoundedBashArguments, decode_arguments
+from agents.filetools.bash import BOUNDED_BASH
 from agents.filetools.registry import TOOLS
 from engine.system.identity import read_stat
 from engine.system.process import ProcessExit
@@ -151,3 +153,28 @@ async def test_a_process_that_holds_the_output_is_told(box: Toolbox) -> None:
         text = await box.text("bash", command=leave)
     os.kill(int((box.root / "pid").read_text()), signal.SIGKILL)
     assert text.startswith("(no output)\n\n[a process that it left behind still held its output")
+
+
+@pytest.mark.parametrize(
+    ("given", "limit_s"),
+    [
+        pytest.param({}, 600, id="nothing said"),
+        pytest.param({"timeout": None}, 600, id="nothing"),
+        pytest.param({"timeout": 7}, 7, id="less"),
+        pytest.param({"timeout": 3_000}, 3_000, id="more"),
+    ],
+)
+def test_a_bounded_shell_limits_every_command_and_keeps_a_limit_that_was_asked_for(
+    given: dict[str, object], limit_s: int
+) -> None:
+    decoded = decode_arguments(BoundedBashArguments, {"command": "sleep 9000", **given})
+    assert decoded.limit_s == limit_s
+
+
+async def test_a_bounded_shell_stops_at_its_limit(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arguments, "COMMAND_LIMIT_S", 0.25)
+    with trio.fail_after(20):
+        answer = await BOUNDED_BASH.run(box.context, {"command": "exec sleep 1000"})
+    assert answer.text == "(no output)\n\n[the command was stopped after its 0.25 seconds]"
