@@ -16,7 +16,7 @@ from agents.herdsman.errors import Category, HerdError, Trouble, not_found
 from agents.herdsman.identity import RequestId
 from agents.herdsman.look import look
 from agents.herdsman.mailbox import Mailbox, delegation_lock
-from agents.herdsman.preflight import check_interrupt, check_reply, check_same, check_steer
+from agents.herdsman.preflight import check_interrupt, check_reply, check_steer
 from agents.herdsman.projection import Evidence
 from agents.herdsman.record import (
     Acknowledgement,
@@ -156,8 +156,6 @@ class _Call:
                 own = delegation_lock(controller.premises, caller.workspace, caller.session)
                 await stack.enter_async_context(own)
             again = await self._find(controller)
-            check_same(identity, again.contents)
-            self._check(again, request)
 
             def permit(contents: Contents) -> None:
                 self._check(replace(again, contents=contents), request)

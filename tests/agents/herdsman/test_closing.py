@@ -289,11 +289,11 @@ async def test_the_next_agent_of_a_label_is_not_closed(stage: Stage) -> None:
     assert await stage.mailbox("scout").read_state() == later
 
 
-async def test_the_next_agent_of_a_label_is_not_closed_before_it_is_locked_either(
+async def test_the_next_agent_of_a_label_keeps_those_below_it_too(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scout = await stage.add("scout")
-    later = replace(scout, of=replace(scout.of, generation=GenerationId(uid("later"))))
+    parent = await stage.add_parent("lead-dev", "worker")
+    later = replace(parent, of=replace(parent.of, generation=GenerationId(uid("later"))))
 
     @asynccontextmanager
     async def take_over_and_claim(mailbox: Mailbox) -> AsyncIterator[None]:
@@ -302,7 +302,7 @@ async def test_the_next_agent_of_a_label_is_not_closed_before_it_is_locked_eithe
             yield
 
     monkeypatch.setattr(closing, "claim_soon", take_over_and_claim)
-    assert (await refused(stage)).trouble.category is Category.TARGET_NOT_FOUND
+    assert (await refused(stage, "lead-dev")).trouble.category is Category.TARGET_NOT_FOUND
     assert stage.runtime.stopped == []
 
 

@@ -310,6 +310,19 @@ async def test_an_agent_that_came_to_rest_before_the_lock_is_told_nothing(
     assert (await refused(stage)).trouble.category is Category.AGENT_BUSY
 
 
+async def test_an_agent_that_is_lost_while_the_message_is_prepared_is_told_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scout = await stage.add("scout")
+
+    async def lose_and_read(premises: Premises) -> HerdConfig:
+        stage.see(scout, None)
+        return await read_config(premises)
+
+    monkeypatch.setattr(controls, "read_config", lose_and_read)
+    assert (await refused(stage)).trouble.category is Category.TARGET_NOT_FOUND
+
+
 async def test_a_question_that_was_answered_is_not_answered_again(stage: Stage) -> None:
     await stage.add("scout")
     await ask(stage)
