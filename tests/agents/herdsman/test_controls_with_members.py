@@ -17,7 +17,7 @@ from agents.herdsman.reads import inspect, list_agents, transcript
 from agents.herdsman.record import Result
 from agents.herdsman.runtime import REQUEST
 from tests.support.herd_desks import Desk, open_desk
-from tests.support.herd_members import until
+from tests.support.herd_records import LEAD
 from tests.support.herd_talk import Call, Turn
 
 ASKS = Turn("a question", calls=(Call("ask_owner", {"question": "a or b?"}),))
@@ -50,14 +50,12 @@ def heard(desk: Desk) -> list[str]:
 
 async def result(desk: Desk, task: RequestId) -> Result:
     """Wait until an assignment has its result."""
-    mailbox = desk.mailbox("scout")
-
-    async def is_there() -> bool:
-        return await mailbox.read_result(task) is not None
-
-    await until(is_there)
-    found = await mailbox.read_result(task)
-    assert found is not None
+    mailbox, signals = desk.mailbox("scout"), desk.premises.signals
+    listener = signals.listen(LEAD)
+    with trio.fail_after(300):
+        while (found := await mailbox.read_result(task)) is None:
+            await listener.wait()
+    signals.leave(LEAD, listener)
     return found
 
 
