@@ -23,7 +23,7 @@ from tests.support.herd_agents import PlayedAgent, PlayedRuntime, open_runtime
 from tests.support.herd_records import LEAD, uid
 from tests.support.herd_talk import PlayedConversation, Script
 
-_LOOK_S = 0.1
+_LOOK_S = 0.2
 _PATIENCE_S = 60
 _DAY_S = 24 * 3600
 
@@ -35,6 +35,7 @@ class Pen:
         config: what the user has set.
         undelivered: the agent's own agents, where it has any.
         readings: what it is to read before it comes to rest, one after the other.
+        patience_s: how long what is waited for can take.
         trouble: why nothing can be told of the agent's own agents, or of what the user has set.
     """
 
@@ -44,6 +45,7 @@ class Pen:
         self.config = HerdConfig()
         self.undelivered = Undelivered()
         self.readings: list[Sequence[Message]] = []
+        self.patience_s: float = _PATIENCE_S
         self.trouble: str | None = None
         self.birth = Birth(
             generation=GenerationId(uid("generation")),
@@ -111,7 +113,8 @@ class Pen:
             session=None,
             attendant=self.member(),
         )
-        await (await self.runtime.prepare(launch)).start()
+        with unharmed():
+            await (await self.runtime.prepare(launch)).start()
         return self.agent
 
     async def restart(self) -> PlayedAgent:
@@ -149,7 +152,7 @@ class Pen:
                 await self.said()
             ).request == request.request
 
-        await until(is_answered)
+        await self.until(is_answered)
         return await self.said()
 
     async def give(self, text: str = "look around", name: str = "task") -> Acknowledgement:
@@ -186,7 +189,7 @@ class Pen:
             state = await self.mailbox.read_state()
             return state is not None and holds(state)
 
-        await until(does_hold)
+        await self.until(does_hold)
         return await self.state()
 
     async def wait_heard(self, count: int) -> list[str]:
@@ -196,12 +199,18 @@ class Pen:
             await trio.lowlevel.checkpoint()
             return len(self.talk.heard(REQUEST)) >= count
 
-        await until(has_read)
+        await self.until(has_read)
         return self.talk.heard(REQUEST)
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Return once something holds; by the mock clock, waiting takes no time."""
+        with trio.fail_after(self.patience_s):
+            while not await holds():  # noqa: ASYNC110 - files do not ring
+                await trio.sleep(_LOOK_S)
 
     async def wait_ready(self) -> None:
         """Wait until the agent has a state."""
-        await until(self.mailbox.exists)
+        await self.until(self.mailbox.exists)
 
     async def wait_gone(self, request: Request) -> None:
         """Wait until a request is not in the mailbox any more."""
@@ -210,7 +219,7 @@ class Pen:
             await trio.lowlevel.checkpoint()
             return f"request-{request.request}.json" not in self.requests()
 
-        await until(is_gone)
+        await self.until(is_gone)
 
     async def remove(self) -> None:
         """Remove the mailbox, as the owner does who closes the agent."""
@@ -255,10 +264,3 @@ async def open_pen(folder: Path, *, is_delegating: bool = False) -> AsyncIterato
     with trio.fail_after(_DAY_S):
         async with open_runtime(folder / "sessions") as runtime:
             yield Pen(folder, runtime, is_delegating=is_delegating)
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Return once something holds; by the mock clock a minute is much, and passes at once."""
-    with trio.fail_after(_PATIENCE_S):
-        while not await holds():  # noqa: ASYNC110 - files do not ring
-            await trio.sleep(_LOOK_S)
