@@ -90,7 +90,14 @@ class HostFace:
         session = SessionId(self._session.key)
         async with (
             open_ways(context) as find_way,
-            open_herd(context, session, self._models, tools, find_way) as self._herd,
+            open_herd(
+                context,
+                session,
+                self._models,
+                tools=tools,
+                find_way=find_way,
+                show=self.board.show_herd,
+            ) as self._herd,
         ):
             yield self._herd
 

@@ -1,4 +1,4 @@
-"""What a Pi session shows of its runs while they work: a line in its footer, a row per agent."""
+"""What a Pi session shows of its runs and agents at work: a line in its footer, a row per agent."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from engine.core.view import RunView
 from engine.records.host import status, widget
 from engine.system.clock import Clock
 from pinata.faces.board import Row, row
+from pinata.faces.herd_board import Agent, herd_lines, herd_status
 from pinata.faces.text import SHORT_ID_CHARS, short, visible
 from pinata.faces.watched import Watched
 from pinata.work.host_seat import Send
@@ -48,6 +49,7 @@ class SessionBoard:
         """
         self._clock = clock
         self._runs: list[_OneOfSeveral] = []
+        self._herd: Sequence[Agent] = ()
         self._news = trio.Event()
 
     def begin(self) -> Observer:
@@ -64,6 +66,11 @@ class SessionBoard:
     def find(self, run: RunId) -> RunView | None:
         """Return how a run stands, its agents' activity included, while it works here."""
         return next((one.view for one in self._at_work if one.id == run), None)
+
+    def show_herd(self, agents: Sequence[Agent]) -> None:
+        """Show managed agents, as `agent_list` tells of them, until the next call."""
+        self._herd = tuple(agents)
+        self._wake()
 
     @property
     def _at_work(self) -> list["_OneOfSeveral"]:
@@ -90,9 +97,9 @@ class SessionBoard:
     def shown(self) -> Shown:
         """Return what is to be shown now."""
         runs = self._at_work
-        if not runs:
-            return Shown()
-        return Shown(_status(runs), _lines(runs, self._clock.now_ms()))
+        told = [herd_status(self._herd), _status(runs) if runs else None]
+        lines = (*herd_lines(self._herd), *(_lines(runs, self._clock.now_ms()) or ()))
+        return Shown(" · ".join(filter(None, told)) or None, lines or None)
 
 
 class _OneOfSeveral(Watched):

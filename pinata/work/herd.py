@@ -2,21 +2,23 @@
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
 import trio
 
 from agents.herdsman.controller import Caller, Controller
 from agents.herdsman.errors import not_found
-from agents.herdsman.identity import GenerationId, Identity, SessionId
+from agents.herdsman.identity import GenerationId, SessionId
 from agents.herdsman.instructions import instructions
 from agents.herdsman.keeper import keep
 from agents.herdsman.launches import end_orphans, stamp
-from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.listing import agent_records
+from agents.herdsman.look import look
 from agents.herdsman.signals import ANYTHING
 from engine.core.errors import PinataError
 from engine.system.identity import identify
@@ -29,7 +31,15 @@ from pinata.work.host_models import HostModels
 from pinata.work.host_owner import LeadSession, OwnerFrame
 from pinata.work.host_seat import Seat
 
+# Shows a session its agents, given as `agent_list` tells of them.
+Show = Callable[[Sequence[Mapping[str, Any]]], None]
+# Between two looks; more often nobody can follow.
+PAUSE_S: Final = 0.25
 _log = logging.getLogger(f"pinata.{__name__}")
+
+
+def show_nobody(_: Sequence[Mapping[str, Any]]) -> None:
+    """Show no agents."""
 
 
 class Herd:
@@ -42,8 +52,10 @@ class Herd:
         models: HostModels,
         tools: AgentTools,
         runtime: HerdRuntime,
+        show: Show,
     ) -> None:
         """Begin without a client; `open_herd` says what the arguments are."""
+        self._show = show
         self._context = context
         self._models = models
         self._tools = tools
@@ -160,30 +172,40 @@ class Herd:
         await keep(controller)
 
     async def _watch(self) -> None:
-        """Keep up to date which agents of this process have an assignment."""
+        """Keep up to date which agents have an assignment, and what is shown of all."""
         listener = self._premises.signals.listen(ANYTHING)
+        listener.hear()
         while True:
             await listener.wait()
-            up = self._runtime.identities
-            active = [one.of.generation for one in up if await self._is_active(one)]
-            self._active = frozenset(active)
-            if not active:
+            try:
+                seen = await look(self._premises, self._runtime)
+            except PinataError as error:
+                _log.warning("it cannot be told which agents there are: %s", error)
+                continue
+            own = {identity.of.generation for identity in self._runtime.identities}
+            states = (one.state for one in seen.scan.contents)
+            self._active = frozenset(
+                one.of.generation for one in states if one.of.generation in own and one.active
+            )
+            if not self._active:
                 self._is_idle.set()
                 self._is_idle = trio.Event()
-
-    async def _is_active(self, identity: Identity) -> bool:
-        """Return whether an agent has an assignment; one of which that cannot be told has."""
-        mailbox = Mailbox.of(self._premises, identity.of.workspace, identity.of.label)
-        try:
-            state = await mailbox.read_state()
-        except PinataError:
-            return True
-        return state is not None and state.identity == identity and state.active is not None
+            found = None if self._place is None else self._controllers.get(self._place)
+            if found is not None:
+                self._show(agent_records(seen, found.caller))
+            # One after the other, however much happens; at rest nothing does.
+            await trio.sleep(PAUSE_S)
 
 
 @asynccontextmanager
 async def open_herd(
-    context: Context, session: SessionId, models: HostModels, tools: AgentTools, find_way: FindWay
+    context: Context,
+    session: SessionId,
+    models: HostModels,
+    *,
+    tools: AgentTools,
+    find_way: FindWay,
+    show: Show = show_nobody,
 ) -> AsyncIterator[Herd]:
     """Have a session's herd inside the block; on leaving it, all agents of this process end.
 
@@ -193,6 +215,7 @@ async def open_herd(
         models: what the session works with.
         tools: makes those by which agents delegate.
         find_way: finds how an agent can be run.
+        show: told of the session's agents whenever something has changed; see `Show`.
 
     Raises:
         UsageError: the environment names no place for the herd's data.
@@ -202,7 +225,7 @@ async def open_herd(
     assert own is not None
     async with open_flat_nursery() as nursery:
         runtime = HerdRuntime(premises, find_way, stamp(own), nursery)
-        herd = Herd(context, session, models, tools, runtime)
+        herd = Herd(context, session, models, tools, runtime, show)
         nursery.start_soon(herd.run)
         try:
             yield herd

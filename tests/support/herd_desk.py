@@ -75,3 +75,9 @@ async def labels(desk: Desk, pi: CoordinatorPi) -> list[str]:
     """Return the labels of the agents that the session sees."""
     listed = await call(desk, pi, "agent_list")
     return [agent["agent"] for agent in listed["agents"]]
+
+
+async def wait_labels(desk: Desk, pi: CoordinatorPi, *expected: str) -> None:
+    """Return when these are the agents that the session sees; they go after their results came."""
+    while await labels(desk, pi) != list(expected):
+        pass

@@ -11,10 +11,10 @@ from tests.support.herd_desk import (
     call,
     define,
     define_pi,
-    labels,
     mailboxes,
     messages,
     told,
+    wait_labels,
 )
 from tests.support.live import agents_left
 from tests.support.projects import Project, says
@@ -50,6 +50,7 @@ async def test_agents_ask_hand_on_and_go_on_and_nothing_is_lost_when_the_session
         answer = await call(desk, pi, "agent_reply", agent="mouth", message="Two.")
         assert answer["ok"], answer
         await pi.until(told(RESULT))
+        since = len(pi.records)
         handed = await call(
             desk,
             pi,
@@ -59,16 +60,17 @@ async def test_agents_ask_hand_on_and_go_on_and_nothing_is_lost_when_the_session
             files=["result:mouth#1"],
         )
         assert handed["ok"], handed
-        since = len(pi.records)
         await pi.until(told(RESULT), since)
+        await wait_labels(desk, pi)
         (first,) = (one for one in messages(desk) if one["details"]["agentLabel"] == "eye")
         session = first["details"]["piSessionId"]
+        since = len(pi.records)
         again = await call(desk, pi, "agent_continue", session=session, task="Once more.")
         assert again["ok"], again
         assert again["agent"] == "eye"
         assert again["session_id"] == session
-        await pi.until(told(RESULT), len(pi.records) - 1)
-        assert await labels(desk, pi) == []
+        await pi.until(told(RESULT), since)
+        await wait_labels(desk, pi)
     found = [one["details"]["agentLabel"] for one in messages(desk)]
     assert sorted(found) == ["eye", "eye", "mouth", "reader"]
     assert len(messages(desk, QUESTION)) == 1
@@ -87,12 +89,10 @@ async def test_closing_an_agent_closes_those_that_it_started_before_it(desk: Des
             desk, pi, "agent_delegate", definition="boss", label="boss", task="Begin."
         )
         assert answer["ok"], answer
-        while len(await labels(desk, pi)) < 2:
-            pass
-        assert await labels(desk, pi) == ["boss", "child"]
+        await wait_labels(desk, pi, "boss", "child")
         closed = await call(desk, pi, "agent_close", agent="boss")
         assert closed["ok"], closed
-        assert await labels(desk, pi) == []
+        await wait_labels(desk, pi)
     assert messages(desk) == []
     assert mailboxes(desk) == []
 
@@ -119,7 +119,7 @@ async def test_agent_that_is_a_pi_reads_asks_and_is_brought_to_its_end(desk: Des
         answer = await call(desk, pi, "agent_reply", agent="eye", message="It is.")
         assert answer["ok"], answer
         await pi.until(told(RESULT))
-        assert await labels(desk, pi) == []
+        await wait_labels(desk, pi)
     (message,) = messages(desk)
     assert "That is all: one." in message["content"]
     assert mailboxes(desk) == []
