@@ -20,7 +20,7 @@ from agents.herdsman.reads import list_agents
 from agents.herdsman.record import Ask
 from agents.herdsman.runtime import Lifecycle
 from agents.herdsman.submit import claim_soon
-from tests.support.deaths import failing_at
+from tests.support.deaths import Died, dying_at, failing_at, passed_points
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, ask_id, session, uid
 
@@ -321,3 +321,32 @@ async def test_a_result_that_appears_below_before_the_lock_is_kept(
     monkeypatch.setattr(closing, "claim_soon", finish_and_claim)
     assert (await refused(stage, "lead-dev")).trouble.category is Category.TARGET_AMBIGUOUS
     assert stage.runtime.stopped == []
+
+
+@pytest.mark.slow
+async def test_a_close_that_dies_anywhere_is_finished_by_a_later_one(tmp_path: Path) -> None:
+    async def begin(name: str) -> Stage:
+        (tmp_path / name).mkdir()
+        stage = Stage.at(tmp_path / name)
+        parent = await stage.add_parent("lead-dev", "worker")
+        question = Ask(parent.of, ask_id("which"), TASK, parent.session, "Which one?", NOW_MS)
+        await stage.mailbox("lead-dev").write_ask(question)
+        return stage
+
+    stage = await begin("recorded")
+    with passed_points() as points:
+        await close(stage.controller(), agent="lead-dev")
+    steps = [(name, points[: index + 1].count(name)) for index, name in enumerate(points)]
+    assert len(steps) > 4
+    for number, (name, passes) in enumerate(steps):
+        stage = await begin(str(number))
+        with dying_at(name, passes), pytest.raises(Died):
+            await close(stage.controller(), agent="lead-dev")
+        # The agents die with their host.
+        stage.runtime.agents.clear()
+        seen = await look(stage.premises, stage.runtime)
+        assert not seen.scan.unreadable
+        if "lead-dev" in await labels(stage):
+            await close(stage.controller(), agent="lead-dev")
+        assert await labels(stage) == set()
+        assert not await stage.mailbox("lead-dev").is_occupied()
