@@ -12,10 +12,6 @@ const ASKING = "pinata:ask";
 const MARKER = "__PI_HERDSMAN_AGENT_V4__:";
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NO_ANSWER = "the engine did not answer";
-// How long Pi may take to end once nobody speaks to it any more, and then after its first SIGTERM.
-const GRACE_MS = 5_000;
-const LAST_MS = 1_000;
-
 type Message = { kind: string; text: string; details: Record<string, unknown> };
 type Entry = { kind: string; details: Record<string, unknown> };
 type Spec = {
@@ -57,17 +53,6 @@ function readOn(event: BoundaryState, { messages = [] }: Answer): BoundaryResult
   if (messages.length === 0) return undefined;
   const entries = messages.map((message) => ({ type: "custom_message" as const, ...shown(message) }));
   return { entries: [...event.entries, ...entries], continue: true };
-}
-
-// Nobody speaks to a Pi whose engine is gone. It ends by itself then, unless a tool does not heed
-// that it is aborted: the first SIGTERM ends what such a tool has started, the second one Pi.
-function endWithStdin(): void {
-  process.stdin.once("end", () => {
-    setTimeout(() => {
-      process.kill(process.pid, "SIGTERM");
-      setTimeout(() => process.kill(process.pid, "SIGTERM"), LAST_MS);
-    }, GRACE_MS).unref();
-  });
 }
 
 export default function serve(pi: ExtensionAPI): void {
@@ -157,5 +142,4 @@ export default function serve(pi: ExtensionAPI): void {
   // The agent is this one session, for as long as it lives.
   pi.on("session_before_switch", () => ({ cancel: true }));
   pi.on("session_before_fork", () => ({ cancel: true }));
-  endWithStdin();
 }

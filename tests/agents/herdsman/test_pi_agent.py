@@ -17,9 +17,12 @@ from agents.herdsman import pi_talk
 from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import RequestId
 from agents.herdsman.pi_agent import open_pi
-from agents.herdsman.pi_talk import MARKER
+from agents.herdsman.pi_talk import MARKER, PiTalk
 from agents.herdsman.record import RequestKind
 from agents.herdsman.runtime import (
+    GUIDANCE,
+    REQUEST,
+    RETIRED,
     CompactionReason,
     Lifecycle,
     Message,
@@ -245,17 +248,32 @@ FULL = """
 """
 
 
+class Retiring(PlayedAttendant):
+    """Saves a mark before it answers, and has the agent told about it."""
+
+    conversation: PiTalk
+
+    async def may_compact(self, reason: CompactionReason) -> bool:
+        if not self.asked:
+            await self.conversation.append(RETIRED, {"session": self.conversation.session})
+            self.readings.append((Message(GUIDANCE, "Hand over.", {}),))
+        return await super().may_compact(reason)
+
+
 async def test_a_threshold_is_asked_about_each_time_and_nothing_is_shortened(
     tmp_path: Path,
 ) -> None:
-    attendant = PlayedAttendant(allows=False)
+    attendant = Retiring(allows=False)
     herd = PiHerd(tmp_path, settings=SMALL, model={"contextWindow": 10_000})
     async with herd.open(scripted(FULL), attendant) as scene:
-        for number in (1, 2, 3):
+        attendant.conversation = scene.conversation
+        for number in (1, 2):
             await scene.conversation.say(steer(f"Say {number}.{LONG}"), waits=True)
             await attendant.wait_rests(number)
-        assert [text[:6] for text in scene.shown(2)] == ["Say 1.", "Say 2.", "Say 3."]
+        assert [text[:6] for text in scene.shown(2)] == ["Say 1.", "Say 2.", "Hand o"]
         assert '"compaction"' not in scene.conversation.session_file.read_text()
+        kinds = [entry.kind for entry in await scene.conversation.entries()]
+        assert kinds[-3:] == [REQUEST, RETIRED, GUIDANCE]
     assert set(attendant.asked) == {CompactionReason.THRESHOLD}
     assert len(attendant.asked) >= 2
     assert [text for text, _ in attendant.told] == ["One.", "Two.", "Three."]
@@ -406,20 +424,35 @@ async def until(is_so: Callable[[], bool]) -> None:
             await trio.sleep(0.01)
 
 
+STUBBORN = """
+import { writeFileSync } from "node:fs";
+export default (pi) => {
+  const parameters = { type: "object", properties: {} };
+  const execute = () => {
+    writeFileSync("pid", String(process.pid));
+    return new Promise(() => {});
+  };
+  pi.registerTool({ name: "stubborn", label: "s", description: "s", parameters, execute });
+  pi.on("session_shutdown", () => new Promise(() => {}));
+};
+"""
 HOST = """
 import os, sys
+from dataclasses import replace
 from pathlib import Path
 import trio
-from tests.support.herd_pi import PiHerd, scripted
+from tests.support.herd_pi import DEFINITION, PiHerd, scripted
 from tests.support.herd_stage import PlayedAttendant
-from tests.agents.herdsman.test_pi_agent import calls, task, written
+from tests.agents.herdsman.test_pi_agent import calls, task, until
+
 
 async def main():
     folder = Path(sys.argv[1])
-    script = calls("{tool: bash, arguments: {command: 'echo $$ > pid; sleep 600'}}")
-    async with PiHerd(folder).open(scripted(script), PlayedAttendant()) as scene:
+    definition = replace(DEFINITION, extensions=(str(folder / "stubborn.ts"),))
+    script = calls(sys.argv[2])
+    async with PiHerd(folder, definition).open(scripted(script), PlayedAttendant()) as scene:
         await scene.conversation.say(task(), waits=True)
-        await written(folder / "pid")
+        await until((folder / "pid").exists)
         (folder / "child").write_text(str(scene.conversation.child.pid))
         os.kill(os.getpid(), 9)
 
@@ -427,10 +460,21 @@ trio.run(main)
 """
 
 
-async def test_a_pi_whose_host_is_gone_ends_by_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        "{tool: bash, arguments: {command: 'echo $$ > made && mv made pid; sleep 600'}}",
+        "{tool: stubborn}",
+    ],
+    ids=["a command", "an extension that heeds nothing"],
+)
+async def test_a_pi_whose_host_is_gone_ends_by_itself_whatever_its_tools_do(
+    tmp_path: Path, call: str
+) -> None:
+    (tmp_path / "stubborn.ts").write_text(STUBBORN)
     root = Path(__file__).parents[3]
     env = {**os.environ, "PYTHONPATH": str(root)}
-    ended = await run(ProcessSpec((sys.executable, "-c", HOST, str(tmp_path)), root, env))
+    ended = await run(ProcessSpec((sys.executable, "-c", HOST, str(tmp_path), call), root, env))
     assert ended.signal == signal.SIGKILL, ended.stderr.decode()
     pids = [int((tmp_path / name).read_text()) for name in ("child", "pid")]
     await until(lambda: not any(map(is_running, pids)))
