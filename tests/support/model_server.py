@@ -308,6 +308,9 @@ class _Connection:
                 await self._send_all(dialect.begin(usage))
             if dropped:
                 return False
+            if isinstance(piece, AnswerEnded) and after is After.END:
+                await self._send_end(dialect.piece(piece))
+                return True
             await self._send_all(dialect.piece(piece))
         return await self._finish(after)
 
@@ -322,6 +325,11 @@ class _Connection:
     async def _send_all(self, parts: Iterable[bytes]) -> None:
         for part in parts:
             await self._send(h11.Data(data=part))
+
+    async def _send_end(self, parts: Iterable[bytes]) -> None:
+        """Send the last parts; whoever leaves once it has them has left nothing unfinished."""
+        events = (*(h11.Data(data=part) for part in parts), h11.EndOfMessage())
+        await self._stream.send_all(b"".join(self._http.send(event) or b"" for event in events))
 
     async def _send_whole(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         sizes = {"Content-Type": "application/json", "Content-Length": str(len(body))}
