@@ -1,10 +1,7 @@
 """Answers the requests in an agent's mailbox: each once, in one write of the state."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import assert_never
-
-import trio
 
 from agents.herdsman.accept import (
     Accepted,
@@ -19,7 +16,7 @@ from agents.herdsman.accept import (
 )
 from agents.herdsman.duty import Duty, is_passing
 from agents.herdsman.errors import Category, HerdError
-from agents.herdsman.identity import RequestId, is_uuid
+from agents.herdsman.identity import RequestId
 from agents.herdsman.injection import queue_steer
 from agents.herdsman.record import Ask, RejectionCode, Request, RequestKind, State
 from agents.herdsman.records import UnreadableRecordError
@@ -48,13 +45,13 @@ class Answering:
             GoneError: the mailbox is not this generation's any more.
             PinataError, OSError: something is not answered; what is not is still there.
         """
-        for request in await trio.to_thread.run_sync(_request_ids, self._duty.mailbox.folder):
+        for request in await self._duty.mailbox.requests():
             await self._answer(request)
 
     async def _answer(self, request_id: RequestId) -> None:
         duty, mailbox = self._duty, self._duty.mailbox
         is_repeated = bool(await duty.has_read(request_id))
-        has_children = bool(await duty.undelivered())
+        has_children = duty.is_at_rest and bool(await duty.undelivered())
         async with duty.own_state() as state:
             try:
                 request = await mailbox.read_request(request_id)
@@ -134,8 +131,3 @@ class Answering:
                     await mailbox.remove_ask()
             case _:
                 assert_never(verdict)
-
-
-def _request_ids(folder: Path) -> list[RequestId]:
-    names = [path.stem.removeprefix("request-") for path in folder.glob("request-*.json")]
-    return [RequestId(name) for name in sorted(names) if is_uuid(name)]

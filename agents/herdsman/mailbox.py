@@ -7,7 +7,7 @@ activation, startup, mailbox, lifecycle. The kernel lets go of those of a proces
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +85,10 @@ class Mailbox:
     async def read_state(self) -> State | None:
         """Return its state; see `read`."""
         return await trio.to_thread.run_sync(self._place.read_state)
+
+    async def requests(self) -> Sequence[RequestId]:
+        """Return which requests are in it, answered or not, readable or not."""
+        return await self._do("read", self._place.requests)
 
     async def read_request(self, request: RequestId) -> Request | None:
         """Return a request in it; None where that is not there.

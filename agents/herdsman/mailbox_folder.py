@@ -164,6 +164,16 @@ class MailboxFolder:
         """
         return any(map(_is_request, self._names()))
 
+    def requests(self) -> list[RequestId]:
+        """Return which requests are there, answered or not, readable or not.
+
+        Raises:
+            OSError: that cannot be told.
+        """
+        names = sorted(filter(_is_request, self._names()))
+        ids = (name.removeprefix(_REQUEST_PREFIX).removesuffix(_SUFFIX) for name in names)
+        return [RequestId(one) for one in ids if is_uuid(one)]
+
     def is_starting(self) -> bool:
         """Return whether a living process starts an agent here.
 

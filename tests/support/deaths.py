@@ -8,9 +8,10 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from engine.system import faults
+from engine.system import faults, files
 
 
 class Died(BaseException):
@@ -46,21 +47,39 @@ def dying_at(name: str, passes: int = 1) -> Iterator[Death]:
 
 
 class _Trouble:
-    def __init__(self, name: str, times: int) -> None:
+    def __init__(self, name: str, times: int, error: Exception) -> None:
         self._name = name
         self._left = times
+        self._error = error
 
     def passed(self, name: str) -> None:
         if name == self._name and self._left > 0:
             self._left -= 1
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise self._error
 
 
 @contextmanager
-def failing_at(name: str, times: int = 1) -> Iterator[None]:
-    """Have a step fail as by a broken disk, so many times, inside the block."""
-    with _armed(_Trouble(name, times)):
+def failing_at(name: str, times: int = 1, error: Exception | None = None) -> Iterator[None]:
+    """Have a step fail, as by a broken disk, so many times, inside the block."""
+    with _armed(_Trouble(name, times, error or OSError(errno.EIO, os.strerror(errno.EIO)))):
         yield
+
+
+@contextmanager
+def failing_reads(part: str) -> Iterator[None]:
+    """Have the machine refuse to read files with such a part in their name, inside the block."""
+    whole = files.read_regular
+
+    def refuse(path: Path, limit_bytes: int, *, start: int = 0) -> bytes:
+        if part in path.name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return whole(path, limit_bytes, start=start)
+
+    files.read_regular = refuse
+    try:
+        yield
+    finally:
+        files.read_regular = whole
 
 
 @contextmanager

@@ -148,6 +148,8 @@ class PlayedConversation:
         self.lifecycle = Lifecycle.IDLE
         # While set, nothing can be put in or saved.
         self.fault: str | None = None
+        # While set, nothing can be said to it.
+        self.deaf: str | None = None
         # How long an operation goes on that is told to stop.
         self.abort_takes_s: float = 0
         # Whether it comes to rest before it reads what it was told meanwhile.
@@ -177,6 +179,8 @@ class PlayedConversation:
 
     async def say(self, message: Message, *, waits: bool) -> None:
         self._check()
+        if self.deaf is not None:
+            raise ExternalError(self.deaf)
         waiting = _Waiting(message)
         self._waiting.append(waiting)
         self._ring()

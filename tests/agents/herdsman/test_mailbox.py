@@ -397,6 +397,16 @@ async def test_a_request_whose_name_is_no_id_is_an_unclear_hand_off(premises: Pr
     assert isinstance((await read(mailbox)).hand_off, UnclearHandOff)
 
 
+async def test_all_requests_with_an_id_are_listed_whatever_they_hold(premises: Premises) -> None:
+    assert await box_of(premises).requests() == []
+    mailbox = await made(premises)
+    broken, sound = sorted([RequestId(uid("broken")), request("next")])
+    for name in (broken, sound, "no-id"):
+        (mailbox.folder / f"request-{name}.json").write_text("{")
+    (mailbox.folder / "request-of-nobody").write_text("{")
+    assert await mailbox.requests() == [broken, sound]
+
+
 async def test_a_new_answer_does_not_bring_back_a_request_that_is_left(premises: Premises) -> None:
     """Of the store's side: the leftover counts again, so it is seen and not put in twice."""
     mailbox = await made(premises, acknowledgement=ANSWERS[0]["acknowledgement"])

@@ -9,11 +9,14 @@ import trio
 from trio.testing import MockClock
 
 from agents.herdsman.accept import MARKER_PREFIX
+from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import GenerationId, Label
-from agents.herdsman.record import RejectionCode, RequestKind
-from agents.herdsman.runtime import REQUEST, Lifecycle, request_message
+from agents.herdsman.record import Binding, RejectionCode, RequestKind
+from agents.herdsman.references import binding_details
+from agents.herdsman.runtime import BINDING, REQUEST, Lifecycle, request_message
 from agents.herdsman.settlement import Undelivered
-from tests.support.deaths import failing_at
+from engine.core.errors import ExternalError
+from tests.support.deaths import failing_at, failing_reads
 from tests.support.herd_members import open_pen
 from tests.support.herd_records import uid
 from tests.support.herd_talk import Call, Turn
@@ -302,3 +305,120 @@ async def test_answer_follows_a_steer_that_was_not_read_when_the_agent_rested(
         assert (await pen.tell(pen.request("steer", RequestKind.STEER, "more"))).accepted
         await pen.wait_completed()
         assert await pen.result() == "second"
+
+
+async def test_what_references_stand_for_comes_into_the_agents_session(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    binding = Binding("result:helper#1", f"result:{uid('found')}")
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("working", takes_s=20))
+        await pen.start()
+        await pen.give()
+        for name in ("first", "second"):
+            steer = pen.request(name, RequestKind.STEER, "read it", bindings=(binding,))
+            assert (await pen.tell(steer)).accepted
+        entries = await pen.talk.entries()
+        assert [e.details for e in entries if e.kind == BINDING] == [binding_details(binding)]
+
+
+async def test_references_that_stand_for_something_else_in_its_session_are_refused(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    known = Binding("result:helper#1", f"result:{uid('found')}")
+    other = Binding("result:helper#1", f"result:{uid('another')}")
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("working", takes_s=20))
+        await pen.start()
+        await pen.talk.append(BINDING, binding_details(known))
+        await pen.give()
+        steer = pen.request("steer", RequestKind.STEER, "read it", bindings=(other,))
+        assert (await pen.tell(steer)).code is RejectionCode.AMBIGUOUS
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST) == ["look around"]
+
+
+async def test_references_that_cannot_be_saved_are_refused(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    binding = Binding("result:helper#1", f"result:{uid('found')}")
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("working", takes_s=20))
+        await pen.start()
+        await pen.give()
+        with failing_at("played.custom.started", times=9, error=ExternalError("no room")):
+            steer = pen.request("steer", RequestKind.STEER, "read it", bindings=(binding,))
+            await pen.leave(steer)
+            await pen.wait_gone(steer)
+        assert (await pen.said()).code is RejectionCode.DELIVERY
+        broken = Binding("result:helper#2", "result:x")
+        with pytest.raises(HerdError):
+            await pen.leave(pen.request("odd", RequestKind.STEER, "x", bindings=(broken,)))
+
+
+@pytest.mark.parametrize("record", ["request", "ask"])
+async def test_record_that_the_machine_cannot_read_is_tried_again(
+    herd_clock: MockClock, tmp_path: Path, record: str
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(ASKS, DONE)
+        await pen.start()
+        await pen.give()
+        ask = await pen.wait_asking()
+        with failing_reads(f"{record}-" if record == "request" else "ask.json"):
+            reply = pen.request("reply", RequestKind.REPLY, "b", ask=ask)
+            await pen.leave(reply)
+            await pen.pass_time(5)
+            assert len(pen.requests()) == 1
+            assert (await pen.state()).pending_ask == ask
+        await pen.wait_completed()
+        assert len(await pen.faults()) == 1
+
+
+async def test_steer_that_cannot_be_queued_is_lost_and_reported(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("All is well.", takes_s=20))
+        await pen.start()
+        await pen.give()
+        await pen.wait_state(lambda state: state.injection is None)
+        pen.talk.deaf = "the agent takes nothing any more"
+        assert (await pen.tell(pen.request("steer", RequestKind.STEER, "faster"))).accepted
+        pen.talk.deaf = None
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST) == ["look around"]
+        assert pen.requests() == []
+        assert ["lost" in fault for fault in await pen.faults()] == [True]
+
+
+async def test_task_that_cannot_be_put_in_at_once_is_put_in_later(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(DONE)
+        await pen.start()
+        await pen.wait_ready()
+        pen.talk.deaf = "the agent takes nothing now"
+        assert (await pen.give()).accepted
+        await pen.pass_time(10)
+        assert (await pen.state()).injection is not None
+        assert len(await pen.faults()) == 1
+        pen.talk.deaf = None
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST) == ["look around"]
+
+
+async def test_trouble_that_cannot_be_saved_is_logged(
+    herd_clock: MockClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(DONE)
+        await pen.start()
+        await pen.wait_ready()
+        pen.talk.fault = "the session is gone"
+        await pen.leave(pen.request("task", RequestKind.TASK, "look around"))
+        await pen.pass_time(5)
+        assert caplog.text.count("the session is gone") == 2
+        pen.talk.fault = None
+        await pen.wait_completed()
