@@ -6,7 +6,6 @@ The whole is in a file for this user alone. The latest such files are kept, and 
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,43 +17,49 @@ from engine.core.errors import ConflictError, reason_of
 from engine.system.files import make_private_dir, replace_briefly
 
 MODEL_LIMIT_BYTES: Final = 50 << 10
+CUT_KEY: Final = "truncated"
+FILE_KEY: Final = "full_output_path"
 _KEPT_FILES: Final = 32
 # What the note about the rest takes at most, besides the path in it.
 _NOTE_BYTES: Final = 160
 _log = logging.getLogger(f"pinata.{__name__}")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """An answer as a model reads it.
+async def keep_overflow(premises: Premises, text: str) -> dict[str, Any]:
+    """Return what an answer says of itself beside its text; nothing where a model can take it.
 
-    Attributes:
-        file: holds the whole where `text` is not all of it, and could be written.
+    Args:
+        premises: where the whole is kept.
+        text: of the answer, as a model would read it.
+
+    Returns:
+        `truncated`, and the file with the whole under `full_output_path` where it could be kept.
     """
-
-    text: str
-    was_cut: bool = False
-    file: Path | None = None
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """What programs are told about it; nothing where it is whole."""
-        if not self.was_cut:
-            return {}
-        told = {} if self.file is None else {"full_output_path": str(self.file)}
-        return {"truncated": True, **told}
-
-
-async def show_to_model(premises: Premises, text: str) -> Shown:
-    """Return an answer cut to what a model can take; a cut one says so itself, at its end."""
-    size_bytes = len(text.encode("utf-8", "replace"))
-    if size_bytes <= MODEL_LIMIT_BYTES:
-        return Shown(text)
+    if _size_bytes(text) <= MODEL_LIMIT_BYTES:
+        return {}
     file = await trio.to_thread.run_sync(_kept, premises, text)
+    where = {} if file is None else {FILE_KEY: str(file)}
+    return {CUT_KEY: True, **where}
+
+
+def cut_for_model(text: str, told: Mapping[str, Any]) -> str:
+    """Return as much of an answer as a model can take; a cut one says so at its end.
+
+    Args:
+        text: of the answer.
+        told: what the answer says of itself; see `keep_overflow`.
+    """
+    if not told.get(CUT_KEY):
+        return text
+    file = told.get(FILE_KEY)
     where = "it could not be kept" if file is None else f"all of it is in {file}"
     head = first_bytes(text, MODEL_LIMIT_BYTES - _NOTE_BYTES - len(where.encode()))
-    left_out = size_bytes - len(head.encode())
-    return Shown(f"{head}\n[... {left_out} bytes left out; {where}]", was_cut=True, file=file)
+    left_out = _size_bytes(text) - len(head.encode())
+    return f"{head}\n[... {left_out} bytes left out; {where}]"
+
+
+def _size_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def _kept(premises: Premises, text: str) -> Path | None:

@@ -17,6 +17,7 @@ from agents.herdsman.controls import interrupt, reply, steer
 from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import HerdError, Trouble, broken, invalid
 from agents.herdsman.identity import LABEL_PATTERN
+from agents.herdsman.overflow import cut_for_model, keep_overflow
 from agents.herdsman.reads import inspect, inspection_text, list_agents, transcript
 from agents.herdsman.runtime import HerdTool, ToolReply
 from agents.models.port import ToolDeclaration
@@ -103,7 +104,9 @@ def _answered(
             raise UsageError(NO_SESSION)
         try:
             async with context.herd.turn:
-                return {"ok": True, **await call(context.herd, request)}
+                told = {"ok": True, **await call(context.herd, request)}
+            text = text_of(_PREFIX + operation, told)
+            return {**told, **await keep_overflow(context.herd.premises, text)}
         except HerdError as error:
             return refusal(operation, error)
         except PinataError as error:
@@ -273,9 +276,12 @@ def _for_agent(context: Callable[[], Context], tool: Tool[Any], allowed: Sequenc
 
 
 def text_of(name: str, answer: Mapping[str, Any]) -> str:
-    """Return an answer as a model reads it; the answer itself is for programs."""
+    """Return an answer as a model reads it; the answer itself is for programs.
+
+    One that is too long says where the whole is.
+    """
     if answer["ok"] and name == "agent_transcript":
         return str(answer["transcript"])
     if answer["ok"] and name == "agent_inspect":
         return inspection_text(answer)
-    return json.dumps(answer, ensure_ascii=False)
+    return cut_for_model(json.dumps(answer, ensure_ascii=False), answer)
