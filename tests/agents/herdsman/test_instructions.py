@@ -9,7 +9,10 @@ from agents.herdsman.controller import Caller
 from agents.herdsman.identity import SessionId
 from agents.herdsman.instructions import instructions
 from agents.herdsman.policy import show_roster
+from agents.herdsman.reads import list_agents
 from agents.roster import BUNDLED, Layer, Roster, load_roster
+from tests.support.herd_desks import open_desk
+from tests.support.herd_records import session
 
 LEAD = Caller(SessionId("lead"), "/project", "/project", is_lead=True)
 
@@ -57,3 +60,16 @@ def test_a_session_is_told_how_to_work_with_agents(roster: Roster, said: str) ->
 
 def test_a_session_without_definitions_is_told_so() -> None:
     assert "no definitions" in instructions(Roster({}), LEAD)
+
+
+async def test_what_a_session_begins_with_is_what_its_first_list_answers(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        desk.define("planner", "agents: [scout]\nmodel: some/model")
+        desk.define("broken", "colour: red")
+        for controller in (
+            desk.controller(),
+            desk.controller(session("parent"), is_lead=False, allowed=frozenset({"scout"})),
+        ):
+            listed = (await list_agents(controller))["agent_definitions"]
+            told = instructions(await controller.roster(), controller.caller)
+            assert told_roster(told) == listed
