@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from agents.herdsman.config import HerdConfig
@@ -223,3 +224,60 @@ async def test_question_outlives_its_agent_and_is_answered_under_the_same_id(
         assert (await pen.tell(pen.request("r", RequestKind.REPLY, "b", ask=ask))).accepted
         await pen.wait_completed()
         assert await pen.result() == "b it is"
+
+
+async def test_question_of_an_agent_that_is_closed_meanwhile_is_refused(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        tool = await at_work(pen)
+        replies: list[ToolReply] = []
+
+        async def ask() -> None:
+            replies.append(await tool.call(QUESTION, True))  # noqa: FBT003 - the port's
+
+        async with trio.open_nursery() as nursery, pen.mailbox.hold():
+            nursery.start_soon(ask)
+            await pen.pass_time(5)
+            await pen.mailbox.remove()
+        assert [reply.text for reply in replies] == ["the assignment was closed by its owner"]
+        assert not pen.mailbox.folder.exists()
+
+
+async def test_question_with_a_mailbox_that_is_damaged_is_refused(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        await at_work(pen)
+        (pen.mailbox.folder / "state.json").write_text("{")
+        reply = await refused(pen, QUESTION)
+        assert reply.details["error"]["category"] == "internal_failure"
+
+
+async def test_question_while_the_result_is_being_written_is_refused(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("All is well."))
+        await pen.start()
+        with failing_at("herd.result.started", times=5):
+            await pen.give()
+            await pen.wait_state(lambda state: state.injection is None)
+            await pen.pass_time(0.5)
+            assert "being written" in (await refused(pen, QUESTION)).text
+        await pen.wait_completed()
+
+
+async def test_question_of_an_agent_that_is_interrupted_is_not_left(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("slow", takes_s=5, calls=ASKS.calls), Turn("by hand it is"))
+        await pen.start()
+        await pen.give()
+        pen.talk.abort_takes_s = 10
+        interrupt = pen.request("i", RequestKind.INTERRUPT, "by hand")
+        assert (await pen.tell(interrupt)).accepted
+        await pen.wait_completed()
+        assert await pen.mailbox.read_ask() is None
+        assert await pen.result() == "by hand it is"
