@@ -16,6 +16,7 @@ from agents.herdsman.identity import RequestId
 from agents.herdsman.reads import inspect, list_agents, transcript
 from agents.herdsman.record import Result
 from agents.herdsman.runtime import REQUEST
+from tests.support.deaths import failing_at
 from tests.support.herd_desks import Desk, open_desk
 from tests.support.herd_records import LEAD
 from tests.support.herd_talk import Call, Turn
@@ -108,6 +109,17 @@ async def test_one_call_after_the_other_is_taken(herd_clock: MockClock, desk: De
         await steer(desk.controller(), agent="scout", message=f"Look {number}.", files=())
     await result(desk, task)
     assert heard(desk) == ["Look.", *(f"Look {number}." for number in range(5))]
+
+
+async def test_an_answer_that_cannot_be_written_at_first_comes_all_the_same(
+    herd_clock: MockClock, desk: Desk
+) -> None:
+    task = await put_to_work(desk, WORKS, Turn("done"))
+    with failing_at("herd.state.started", times=3):
+        told = await steer(desk.controller(), agent="scout", message="Look left.", files=())
+    assert told["assignment_request_id"] == task
+    await result(desk, task)
+    assert heard(desk) == ["Look.", "Look left."]
 
 
 async def test_an_agent_that_works_is_shown_and_read(herd_clock: MockClock, desk: Desk) -> None:
