@@ -296,10 +296,10 @@ async def test_a_mailbox_that_may_not_be_entered_is_not_absent(
     mailbox = await made(premises)
     usual = os.lstat
 
-    def forbid(path: object, **more: object) -> os.stat_result:
+    def forbid(path: Path) -> os.stat_result:
         if str(path).startswith(str(mailbox.folder)):
             raise PermissionError(13, "Permission denied")
-        return usual(path)  # type: ignore[arg-type]  # a path
+        return usual(path)
 
     monkeypatch.setattr(os, "lstat", forbid)
     with pytest.raises(UnreadableRecordError, match="Permission denied"):
@@ -537,6 +537,19 @@ async def test_a_full_disk_is_told_and_leaves_the_old_record_or_the_new(
     await write(mailbox)
     after = tree(mailbox.folder)
     assert failed == (before if step in ("started", "written") else after)
+
+
+async def test_a_removal_that_fails_is_told_and_can_be_done_again(premises: Premises) -> None:
+    full = await Full.at(premises)
+    for point in ("herd.mailbox.emptied", "herd.record.removed"):
+        faults.install(f"error:{point}:1:EIO")
+        try:
+            error = await refused(full.mailbox.remove(), Category.INTERNAL_FAILURE)
+        finally:
+            faults.install("")
+        assert "records of scout: Input/output error" in str(error)
+    await full.mailbox.remove()
+    assert tree(premises.mailboxes) == {}
 
 
 async def test_a_change_is_heard_by_its_owner_and_a_request_by_its_agent(

@@ -8,7 +8,7 @@ import pytest
 from agents.herdsman.mailbox_folder import folder_name
 from agents.herdsman.premises import Premises
 from agents.herdsman.records import STATE
-from agents.herdsman.scan import Scan, scan
+from agents.herdsman.scan import Scan, _touched_ns, scan
 from engine.core.errors import ExternalError
 from tests.support.herd_boxes import Full, box_of, premises_at
 from tests.support.herd_records import TASK, state_of
@@ -17,6 +17,10 @@ from tests.support.herd_records import TASK, state_of
 @pytest.fixture
 def premises(tmp_path: Path) -> Premises:
     return premises_at(tmp_path)
+
+
+def test_a_mailbox_that_is_gone_was_touched_long_ago(tmp_path: Path) -> None:
+    assert _touched_ns(tmp_path / "gone") == 0
 
 
 async def test_where_nothing_was_ever_written_nothing_is_found(premises: Premises) -> None:
