@@ -1,9 +1,8 @@
 """What the herd needs of whatever runs its agents: a port, with an implementation per backend.
 
-Three parts meet here. A `Runtime` starts agents, tells which are there, and ends them. A
-`Conversation` is the one that a started agent leads. An `Attendant` is the agent's own half of the
-herd (`agents.herdsman.member`), which accepts requests and produces the result; the backend tells
-it what happens in the conversation, and offers its tools to the agent.
+A `Runtime` starts agents, tells which are there, and ends them. A `Conversation` is the one that an
+agent leads. An `Attendant` is the agent's own half of the herd (`agents.herdsman.member`): the
+backend tells it what happens in the conversation, and offers its tools to the agent.
 """
 
 import enum
@@ -68,11 +67,7 @@ class LiveAgent:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place where an agent can be: a process, a task, a pane.
-
-    Attributes:
-        session: the conversation that it claims to hold; None where it claims none.
-    """
+    """A place where an agent can be; `session` is the conversation that it claims, if any."""
 
     handle: Handle
     session: SessionId | None = None
