@@ -142,7 +142,9 @@ class Rounds:
         if duty.rest is None or self._publication is not None:
             return False
         if duty.is_at_work:
-            return True
+            # It was brought something since, and will come to rest again.
+            duty.rest = None
+            return False
         if duty.rest.was_aborted:
             duty.unread.clear()
         if duty.unread:
