@@ -9,7 +9,7 @@ import pytest
 from trio.testing import MockClock
 
 from agents.herdsman import closing
-from agents.herdsman.closing import close, finish_closing
+from agents.herdsman.closing import clear_away, close, finish_closing
 from agents.herdsman.controller import Controller
 from agents.herdsman.controls import reply
 from agents.herdsman.errors import Category, HerdError, not_found
@@ -321,6 +321,29 @@ async def test_a_result_that_appears_below_before_the_lock_is_kept(
     monkeypatch.setattr(closing, "claim_soon", finish_and_claim)
     assert (await refused(stage, "lead-dev")).trouble.category is Category.TARGET_AMBIGUOUS
     assert stage.runtime.stopped == []
+
+
+async def test_an_agent_whose_work_is_delivered_is_cleared_away_with_all_below_it(
+    stage: Stage,
+) -> None:
+    parent = await stage.add_parent("lead-dev", "worker")
+    scout = await stage.add("scout")
+    for state in (parent, scout):
+        await clear_away(stage.controller(), state.identity)
+    assert stage.runtime.stopped == ["worker", "lead-dev", "scout"]
+    assert await labels(stage) == set()
+
+
+async def test_an_agent_that_cannot_be_cleared_away_is_told(stage: Stage) -> None:
+    scout = await stage.add("scout")
+    with failing_at(BROKEN), pytest.raises(HerdError) as caught:
+        await clear_away(stage.controller(), scout.identity)
+    assert caught.value.trouble.category is Category.INTERNAL_FAILURE
+    later = replace(scout, of=replace(scout.of, generation=GenerationId(uid("later"))))
+    await stage.mailbox("scout").write_state(later)
+    with pytest.raises(HerdError) as caught:
+        await clear_away(stage.controller(), scout.identity)
+    assert caught.value.trouble.category is Category.TARGET_NOT_FOUND
 
 
 @pytest.mark.slow
