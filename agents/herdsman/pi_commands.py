@@ -1,5 +1,6 @@
 """Commands to a Pi in RPC mode, each with its answer, until the child has ended."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ class PiCommands:
             stream: to the child; whoever reads it calls `replied` and `hang_up`.
         """
         self._stream = stream
+        # Whoever sends a command waits for its answer, so there are never many.
+        self._said, self._unsaid = trio.open_memory_channel[Mapping[str, Any]](math.inf)
         self._sent = 0
         self._waiting: dict[str, _Waiting] = {}
         self._ended = trio.Event()
@@ -48,13 +51,13 @@ class PiCommands:
         """Send a command and return its answer, also one that says it was not carried out.
 
         Raises:
-            ExternalError: the child takes nothing any more, or took in nothing for too long.
+            ExternalError: the child takes nothing any more.
         """
         self._sent += 1
         name = f"command-{self._sent}"
         waiting = self._waiting[name] = _Waiting()
         try:
-            await self.tell({"id": name, "type": type_, **fields})
+            self.tell({"id": name, "type": type_, **fields})
             await waiting.is_over.wait()
         finally:
             del self._waiting[name]
@@ -71,17 +74,25 @@ class PiCommands:
         if self._ended.is_set():
             raise ExternalError(self._why)
 
-    async def tell(self, record: Mapping[str, Any]) -> None:
+    def tell(self, record: Mapping[str, Any]) -> None:
         """Send what has no answer.
 
         Raises:
-            ExternalError: as `send`.
+            ExternalError: the child takes nothing any more.
         """
         self.check()
-        try:
-            await self._stream.send(record)
-        except PiProtocolError as error:
-            raise ExternalError(f"Pi does not answer: {error}") from error
+        self._said.send_nowait(record)
+
+    async def write(self) -> None:
+        """Write what is sent, until cancelled.
+
+        By a task of its own: a line of which whoever sent it was cancelled is whole all the same.
+        """
+        async for record in self._unsaid:
+            try:
+                await self._stream.send(record)
+            except PiProtocolError as error:
+                self.hang_up(f"Pi does not answer: {error}")
 
     def replied(self, reply: Replied) -> None:
         """Take an answer; one that nobody waits for any more is dropped."""

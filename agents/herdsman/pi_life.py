@@ -40,6 +40,7 @@ class PiLife:
         self._dialogs: dict[str, float] = {}
         self._end = Ended()
         self._shortened: trio.Event | None = None
+        self._shortenings = 0
         self._rested, self._rests = trio.open_memory_channel[Ended](math.inf)  # it rests seldom
         self._held: Ended | None = None
         self._is_held = trio.Event()
@@ -76,13 +77,14 @@ class PiLife:
             case DialogOpened(id=id_, limit_s=limit_s):
                 wait_s = math.inf if limit_s is None else limit_s
                 self._dialogs[id_] = trio.current_time() + wait_s
-            case CompactionBegan(is_manual=True):
+            case CompactionBegan(is_manual=True) if self._shortened is None:
                 self._shortened = trio.Event()
             case CompactionBegan():
                 pass
             case CompactionEnded():
                 if self._shortened is not None:
                     self._shortened.set()
+                    self._shortenings += 1
                 self._shortened = None
             case Settled(was_aborted=was_aborted):
                 self._settle(replace(self._end, was_aborted=was_aborted))
@@ -113,9 +115,9 @@ class PiLife:
             await self._shortened.wait()
 
     @property
-    def is_being_shortened(self) -> bool:
-        """Whether somebody shortens the conversation by hand."""
-        return self._shortened is not None
+    def shortenings(self) -> int:
+        """How often somebody began or ended to shorten the conversation by hand."""
+        return 2 * self._shortenings + (self._shortened is not None)
 
     async def tell_rests(self, attendant: Attendant) -> None:
         """Tell the attendant each time that the child came to rest, until cancelled."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, assert_never
@@ -130,6 +130,7 @@ class _Reader:
 
     async def _read(self) -> None:
         async with open_flat_nursery() as nursery:
+            nursery.start_soon(self.parts.commands.write)
             nursery.start_soon(self.parts.life.tell_rests, self.attendant)
             nursery.start_soon(self.talk.keep_going)
             while (heard := await self.stream.receive()) is not None:
@@ -142,13 +143,9 @@ class _Reader:
     async def _answer(self, asked: Asked) -> None:
         is_ending = self.talk.is_interrupting
         answer = await self.parts.answers.answer(asked.question, is_ending=is_ending)
-        value = json.dumps(answer)
-        try:
-            await self.parts.commands.tell(
-                {"type": "extension_ui_response", "id": asked.id, "value": value}
-            )
-        except ExternalError as error:
-            self.parts.commands.hang_up(str(error))
+        reply = {"type": "extension_ui_response", "id": asked.id, "value": json.dumps(answer)}
+        with suppress(ExternalError):
+            self.parts.commands.tell(reply)
 
     def _take(self, heard: Heard) -> None:
         parts = self.parts

@@ -149,7 +149,7 @@ class PiTalk:
                 self._answers.let_rest()
                 for id_ in self._life.dialogs:
                     reply = {"type": "extension_ui_response", "id": id_, "cancelled": True}
-                    await self._commands.tell(reply)
+                    self._commands.tell(reply)
                 self._life.close_dialogs()
                 await self._commands.send("abort")
             finally:
@@ -224,10 +224,12 @@ class PiTalk:
         Raises:
             ExternalError: it has not, and will not.
         """
+        before = self._life.shortenings
         reply = await self._commands.send("prompt", message=f"{MARKER}{parcel.id}")
         if parcel.is_taken and reply.fault is None:
             return True
-        if not parcel.is_taken and self._life.is_being_shortened:
+        # While somebody shortens the conversation by hand, Pi takes nothing in.
+        if not parcel.is_taken and (before % 2 or self._life.shortenings != before):
             return False
         fault = reply.fault or "its extension did not ask for it"
         raise ExternalError(f"Pi has not taken a message in: {fault}")

@@ -145,6 +145,20 @@ async def test_a_child_that_takes_nothing_in_is_told_as_such(
             await talk.say(long, waits=False)
 
 
+async def test_a_command_whose_sender_is_cancelled_is_written_to_its_end(lodge: Lodge) -> None:
+    async def play(child: ManagedChild) -> None:
+        await ready(child)
+        await wait_all_tasks_blocked(0.05)
+        assert len((await child.hear())["path"]) == 8 << 20
+        await ready(child)
+        await trio.sleep_forever()
+
+    async with lodge.led(play) as talk:
+        with trio.move_on_after(0.01):
+            await talk._commands.send("export_html", path="x" * (8 << 20))
+        assert await talk.is_answering()
+
+
 async def test_a_child_that_is_alive_and_silent_does_not_answer(
     lodge: Lodge, herd_clock: MockClock
 ) -> None:
