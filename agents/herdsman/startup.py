@@ -4,6 +4,7 @@ The label is held from before anything is made until the call is over, so that n
 ever started with it.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from agents.herdsman.assignment import Assignment
@@ -11,6 +12,7 @@ from agents.herdsman.attempt import Attempt
 from agents.herdsman.controller import Birth, Controller
 from agents.herdsman.errors import invalid, label_exists
 from agents.herdsman.identity import Label
+from agents.herdsman.instructions import instructions
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.policy import Effective, authorised
 from agents.herdsman.runtime import Launch
@@ -46,7 +48,8 @@ async def start_agent(
         async with mailbox.claim_start():
             async with claim_soon(mailbox):
                 await mailbox.reset()
-            preparation = await controller.runtime.prepare(_launch(controller, assignment, label))
+            launch = _launch(controller, assignment, label, await _persona(controller, assignment))
+            preparation = await controller.runtime.prepare(launch)
             attempt = Attempt(Traces(controller, assignment, mailbox))
             return await attempt.carry_out(preparation)
     finally:
@@ -72,7 +75,17 @@ async def _read_roster(controller: Controller) -> Roster:
         raise invalid(f"the definitions cannot be read: {error}") from error
 
 
-def _launch(controller: Controller, assignment: Assignment, label: Label) -> Launch:
+async def _persona(controller: Controller, assignment: Assignment) -> str:
+    """Return what an agent is told of itself; one that may delegate is told of that as well."""
+    definition = assignment.effective.definition
+    if not assignment.effective.is_delegating:
+        return assignment.persona
+    caller = replace(controller.caller, is_lead=False, allowed=frozenset(definition.agents or ()))
+    told = instructions(await _read_roster(controller), caller)
+    return f"{assignment.persona}\n{told}"
+
+
+def _launch(controller: Controller, assignment: Assignment, label: Label, persona: str) -> Launch:
     caller, effective = controller.caller, assignment.effective
     saved = None if assignment.managed is None else assignment.managed.saved
     birth = Birth(
@@ -92,7 +105,7 @@ def _launch(controller: Controller, assignment: Assignment, label: Label) -> Lau
         label=label,
         cwd=birth.cwd,
         definition=birth.definition,
-        persona=assignment.persona,
+        persona=persona,
         model=caller.model if saved is None or saved.model is None else saved.model,
         session=saved,
         attendant=controller.attendant(birth),

@@ -78,7 +78,8 @@ async def test_an_agent_is_started_with_what_its_definition_says(
     (launch,) = desk.runtime.launches
     assert (launch.owner, launch.workspace) == (LEAD, str(desk.folder))
     assert (launch.label, launch.cwd) == ("one", str(desk.folder))
-    assert (launch.persona, launch.model) == ("Plan.\nBe brief.\n", MODEL)
+    assert launch.persona.startswith("Plan.\nBe brief.\n\n# Agents\n")
+    assert launch.model == MODEL
     assert (launch.definition.tools, launch.definition.agents) == (("read",), ("scout",))
     assert launch.session is None
 
@@ -95,6 +96,19 @@ async def test_a_file_of_the_call_is_left_out_of_the_definitions_text(
     (task,) = agent.conversation.heard(REQUEST)
     assert task.count("Be brief.") == 1
     assert task.endswith("Task:\nLook.")
+
+
+async def test_an_agent_that_delegates_is_told_of_those_that_it_may_use_and_no_others(
+    herd_clock: MockClock, desk: Desk
+) -> None:
+    desk.define("planner", "agents: [scout]")
+    desk.define("builder")
+    await call(desk.controller(), definition="planner")
+    await call(desk.controller(), definition="scout")
+    planner, scout = (launch.persona for launch in desk.runtime.launches)
+    assert '"name": "scout"' in planner
+    assert '"name": "builder"' not in planner
+    assert "agent_delegate" not in scout
 
 
 async def test_whether_an_agent_delegates_is_known_to_its_own_half(
