@@ -308,6 +308,20 @@ async def test_a_mailbox_that_may_not_be_entered_is_not_absent(
         await refused(call(), Category.INTERNAL_FAILURE)
 
 
+async def test_a_mailbox_that_cannot_be_listed_is_not_empty(
+    premises: Premises, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailbox = await made(premises)
+
+    def fail(_: Path) -> list[str]:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "listdir", fail)
+    with pytest.raises(UnreadableRecordError, match="it cannot be read: Input/output error"):
+        await mailbox.read()
+    await refused(mailbox.remove(), Category.INTERNAL_FAILURE)
+
+
 async def test_what_else_stands_where_a_mailbox_would_is_left_alone(
     premises: Premises, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_reference_means_nothing_before_its_delivery_and_on_other_branches() -
         imported(BOUND, on_branch=False),
         delivered("first", 1, label="tester"),
         delivered("first", 11),
+        Entry(RESULT, {**result_details(request("first"), SCOUT, 1), "resultIndex": True}),
         Entry(QUESTION, result_details(RequestId(uid("q")), SCOUT, 1)),
     ]
     with pytest.raises(HerdError, match="result:scout#1 stands for no result here") as caught:
