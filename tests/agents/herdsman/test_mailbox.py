@@ -421,8 +421,9 @@ async def test_all_requests_with_an_id_are_listed_whatever_they_hold(premises: P
     assert await mailbox.requests() == [broken, sound]
 
 
-async def test_a_new_answer_does_not_bring_back_a_request_that_is_left(premises: Premises) -> None:
-    """Of the store's side: the leftover counts again, so it is seen and not put in twice."""
+async def test_a_request_that_is_left_waits_again_after_the_next_answer_until_it_is_removed(
+    premises: Premises,
+) -> None:
     mailbox = await made(premises, acknowledgement=ANSWERS[0]["acknowledgement"])
     await mailbox.write_request(steer(SCOUT))
     await mailbox.write_request(steer(SCOUT, "two"))
