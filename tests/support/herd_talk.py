@@ -152,7 +152,7 @@ class PlayedConversation:
         self.deaf: str | None = None
         # How long an operation goes on that is told to stop.
         self.abort_takes_s: float = 0
-        # Whether it comes to rest before it reads what it was told meanwhile.
+        # Whether it comes to rest, for a second, before it reads what it was told meanwhile.
         self.rests_between = False
         self._script = script
         self._output: deque[str] = deque(maxlen=_SHOWN_LINES)
@@ -222,6 +222,8 @@ class PlayedConversation:
             self._operation = None
             self._set(Lifecycle.IDLE)
             await attendant.came_to_rest(ended)
+            if self.rests_between:
+                await trio.sleep(1)
 
     async def _work(self, attendant: Attendant) -> Ended:
         """Answer until there is nothing left to answer."""
