@@ -178,6 +178,15 @@ async def test_captured_output_can_keep_its_end_instead() -> None:
     assert (ended.stdout, ended.stderr, ended.overflowed) == (b"2345", b"", True)
 
 
+@pytest.mark.parametrize("keeps_end", [False, True])
+async def test_what_is_kept_in_memory_can_be_heard_as_it_comes(*, keeps_end: bool) -> None:
+    heard = bytearray()
+    output = ToMemory(3, keeps_end=keeps_end, heard=heard.extend)
+    ended = await run(spec(shell("printf 12345"), output=output))
+    assert heard == b"12345"
+    assert ended.stdout == (b"345" if keeps_end else b"123")
+
+
 async def test_output_of_exactly_the_limit_is_not_too_long() -> None:
     ended = await run(spec(shell("printf 12345"), output=ToMemory(5)))
     assert (ended.stdout, ended.overflowed) == (b"12345", False)
