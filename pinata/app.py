@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -271,7 +272,7 @@ async def collect_garbage(context: Context, *, confirm: bool, discard: Sequence[
 
 
 async def _call(context: Context, name: str, arguments: object) -> Answer:
-    tool = await trio.to_thread.run_sync(_load, name)
+    tool = await trio.to_thread.run_sync(_load_to_call, name)
     if tool.changes_state:
         refuse_agents(context.environment)
     try:
@@ -293,6 +294,15 @@ def describe_tools() -> list[Answer]:
 def describe_herd_tools() -> list[Answer]:
     """Return the description of every tool of managed agents; blocks."""
     return [tool.describe() for tool in _herd().TOOLS.values()]
+
+
+def _load_to_call(name: str) -> Tool[Any]:
+    """Return a tool, with all that would take long to load in the middle of the call; blocks."""
+    tool = _load(name)
+    graphs = sys.modules.get("engine.core.graph")
+    if graphs is not None:  # the tool may look at one
+        graphs.load_library()
+    return tool
 
 
 def _load(name: str) -> Tool[Any]:

@@ -1,16 +1,24 @@
 """The graph of a run's tasks: who waits for whom."""
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from engine.core.errors import UsageError
 from engine.core.ids import TaskId
 from engine.core.quote import name_list, quote_value
 from engine.core.spec import TaskSpec
 
+if TYPE_CHECKING:  # it takes long to load and much memory, and most processes look at no graph
+    import networkx as nx
+
 _MOST_SHOWN = 10
+
+
+def load_library() -> None:
+    """Load what graphs are built with; blocks. Otherwise whoever builds the first one waits."""
+    importlib.import_module("networkx")
 
 
 class UnknownPredecessorError(UsageError):
@@ -76,6 +84,8 @@ class TaskGraph:
             for position, named in enumerate(spec.after):
                 if named == spec.id or named not in known:
                     raise UnknownPredecessorError(spec.id, position, named, tuple(known))
+        import networkx as nx  # noqa: PLC0415 - see above
+
         graph: nx.DiGraph[TaskId] = nx.DiGraph()
         graph.add_nodes_from(known)
         graph.add_edges_from((before, spec.id) for spec in specs for before in spec.after)
@@ -96,6 +106,8 @@ class TaskGraph:
 
 def _cycle(graph: "nx.DiGraph[TaskId]", known: Mapping[TaskId, int]) -> list[TaskId]:
     """Return one cycle, against the arrows, that starts and ends with its earliest task."""
+    import networkx as nx  # noqa: PLC0415 - see above
+
     tasks = [after for _, after in nx.find_cycle(graph)][::-1]
     first = tasks.index(min(tasks, key=known.__getitem__))
     return [*tasks[first:], *tasks[:first], tasks[first]]
