@@ -19,7 +19,7 @@ from engine.records.host import (
 )
 from tests.support.jobs import readable
 
-KINDS = "call, cancel, hold, command, ack, model, pieces, uses, goodbye"
+KINDS = "call, cancel, hold, command, ack, model, pieces, uses, idle, history, entered, goodbye"
 RECORD = HostRecordV1(session="s1", socket="/run/s", token="t" * 43, pid=7)
 HELLO = {"type": "hello", "v": 1, "token": "t", "role": "session", "session": "s1", "cwd": "/src"}
 
