@@ -79,9 +79,18 @@ def too_large(state: State, size_bytes: int, limit_bytes: int, ended: Ended, now
 
 
 def completed(state: State, now_ms: int) -> State:
-    """Return the state in which the result of the active assignment is written."""
+    """Return the state in which the result of the active assignment is written.
+
+    Nothing of the assignment is left open then, whatever an agent died in the midst of.
+    """
     return replace(
-        state, active=None, completed=state.active, last_activity_ms=None, updated_ms=now_ms
+        state,
+        active=None,
+        pending_ask=None,
+        injection=None,
+        completed=state.active,
+        last_activity_ms=None,
+        updated_ms=now_ms,
     )
 
 
