@@ -23,7 +23,7 @@ from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.owner import OwnerAwayError
 from agents.herdsman.presence import Presence
-from agents.herdsman.record import Contents, NoHandOff, Result, State
+from agents.herdsman.record import Contents, NoHandOff, Result
 from agents.herdsman.records import UnreadableRecordError
 from agents.herdsman.references import highest_index
 from agents.herdsman.result_text import Delivery, is_delivered, others_of, result_message
@@ -47,7 +47,8 @@ class Deliverer:
     def __init__(self, controller: Controller) -> None:
         """Begin without knowing what was delivered: the owner's history tells."""
         self._controller = controller
-        self._under_way: set[GenerationId] = set()
+        # Each with whether a look has shown it again since it was begun, or begun anew.
+        self._under_way: dict[GenerationId, bool] = {}
         self._numbers: dict[GenerationId, int] = {}
         self._reported: dict[GenerationId, str] = {}
 
@@ -61,18 +62,29 @@ class Deliverer:
         for one in seen.own(self._controller.caller):
             identity = one.state.identity
             is_due = one.state.completed is not None or request_of_result(one) is not None
-            if is_due and identity.of.generation not in self._under_way:
-                self._under_way.add(identity.of.generation)
+            if not is_due:
+                continue
+            is_begun = identity.of.generation in self._under_way
+            self._under_way[identity.of.generation] = is_begun
+            if not is_begun:
                 nursery.start_soon(self._carry, identity)
 
     async def _carry(self, identity: Identity) -> None:
-        pause_s = RETRY_FIRST_S
+        generation = identity.of.generation
         try:
-            while not await self._try(identity):
-                await trio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_LAST_S)
+            await self._insist(identity)
+            while self._under_way[generation]:
+                # What the look showed may be news to the delivery that was under way.
+                self._under_way[generation] = False
+                await self._insist(identity)
         finally:
-            self._under_way.discard(identity.of.generation)
+            del self._under_way[generation]
+
+    async def _insist(self, identity: Identity) -> None:
+        pause_s = RETRY_FIRST_S
+        while not await self._try(identity):
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_LAST_S)
 
     async def _try(self, identity: Identity) -> bool:
         """Deliver as far as that goes now; return whether nothing is to be tried again soon."""
@@ -117,19 +129,12 @@ class Deliverer:
 
     async def _tell(self, contents: Contents, result: Result, entries: Sequence[Entry]) -> None:
         state = contents.state
-        delivery = Delivery(state, result, is_retired=await self._is_retired(state))
+        delivery = await self._about_session(Delivery(state, result))
         if result.status == "completed":
             delivery = await self._kept(delivery, entries)
-        premises, caller = self._controller.premises, self._controller.caller
-        mailbox = Mailbox.of_state(premises, state)
-        task = await mailbox.read_request(result.request)
-        seen = await look(premises, self._controller.runtime)
-        delivery = replace(
-            delivery,
-            started_ms=None if task is None else task.created_ms,
-            others=others_of(seen.own(caller), state),
-        )
-        message = result_message(delivery)
+        seen = await look(self._controller.premises, self._controller.runtime)
+        others = others_of(seen.own(self._controller.caller), state)
+        message = result_message(replace(delivery, others=others))
         if not await self._controller.owner.tell(delivery.key, message, only_if_idle=False):
             raise busy("the owner's session does not hold it yet")
 
@@ -152,16 +157,25 @@ class Deliverer:
             return replace(delivery, persistence_error=str(error))
         return replace(delivery, index=self._numbers[generation])
 
-    async def _is_retired(self, state: State) -> bool:
-        """Return whether the agent's session is not continued; where that cannot be told it is."""
-        config = await read_config(self._controller.premises)
-        if not config.context_retirement:
-            return False
+    async def _about_session(self, delivery: Delivery) -> Delivery:
+        """Return the delivery with what the agent's session tells; it goes on where that fails."""
         try:
-            path = Path(state.session_file)
-            return (await trio.to_thread.run_sync(read_managed_session, path)).is_retired
+            path = Path(delivery.state.session_file)
+            session = await trio.to_thread.run_sync(read_managed_session, path)
         except HerdError:
-            return False
+            return delivery
+        return replace(
+            delivery,
+            is_retired=session.is_retired and await self._has_retirement(),
+            started_ms=session.entered_ms.get(delivery.result.request),
+        )
+
+    async def _has_retirement(self) -> bool:
+        """Return whether retired sessions are not continued; whoever continues one asks again."""
+        try:
+            return (await read_config(self._controller.premises)).context_retirement
+        except HerdError:
+            return True
 
     async def _clear_away(self, mailbox: Mailbox, identity: Identity, request: RequestId) -> None:
         """Remove a delivered result, and the agent that produced it.
@@ -173,14 +187,16 @@ class Deliverer:
         async with claim_soon(mailbox):
             contents = await read_exact(mailbox, identity)
             state = contents.state
+            is_lost = seen.observe(state).presence is Presence.LOST
             if state.active == request:
-                if seen.observe(state).presence is not Presence.LOST:
+                if not is_lost:
                     return  # the agent is about to note that it is done, and rings then
                 state = completed(state, self._controller.premises.clock.now_ms())
                 await mailbox.write_state(state)
             if state.completed != request or state.active is not None:
                 raise busy("the agent has been given something else")
-            if not isinstance(contents.hand_off, NoHandOff):
+            # An agent that is gone answers none: what was left for it came after its work.
+            if not (is_lost or isinstance(contents.hand_off, NoHandOff)):
                 raise busy("a request is in its mailbox")
             await mailbox.remove_result(request)
         await clear_away(self._controller, identity)

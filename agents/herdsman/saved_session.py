@@ -8,13 +8,15 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from agents.herdsman.errors import HerdError, ambiguous, invalid
-from agents.herdsman.identity import Label, SessionId, is_label, is_uuid
-from agents.herdsman.runtime import IDENTITY, RETIRED, SavedSession
+from agents.herdsman.identity import Label, RequestId, SessionId, is_label, is_uuid
+from agents.herdsman.runtime import IDENTITY, REQUEST, RETIRED, SavedSession
 from agents.session_form import VERSION
 from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import quote_value
@@ -37,11 +39,13 @@ class ManagedSession:
     Attributes:
         is_retired: its context is full; whoever goes on with the work begins a new session.
         size_bytes: how long the file is.
+        entered_ms: when each request of its owners entered it, by the clock of its agent.
     """
 
     saved: SavedSession
     is_retired: bool
     size_bytes: int
+    entered_ms: Mapping[RequestId, int] = field(default_factory=dict)
 
 
 def same_session_file(one: str, other: str) -> bool:
@@ -125,7 +129,7 @@ def read_managed_session(path: Path) -> ManagedSession:
         raise _unusable(path, reason_of(error)) from error
     definition, label = history.identity(path)
     saved = SavedSession(session, path, cwd, definition, label, history.model())
-    return ManagedSession(saved, history.is_retired, size_bytes)
+    return ManagedSession(saved, history.is_retired, size_bytes, history.entered_ms)
 
 
 @dataclass(slots=True)
@@ -136,6 +140,7 @@ class _History:
         parents: the entry before each one.
         settings: the entries that say what the session is led with.
         leaf: the entry with which it goes on.
+        entered_ms: when each request entered it.
     """
 
     session: SessionId
@@ -144,6 +149,7 @@ class _History:
     parents: dict[str, object] = field(default_factory=dict)
     settings: dict[str, Fields] = field(default_factory=dict)
     leaf: object = None
+    entered_ms: dict[RequestId, int] = field(default_factory=dict)
 
     def take(self, entry: Fields) -> None:
         """Heed the next entry."""
@@ -153,6 +159,8 @@ class _History:
             self.is_retired |= entry.get("customType") == RETIRED
             if entry.get("customType") == IDENTITY:
                 self.identities.append(data)
+        if entry.get("type") == "custom_message" and entry.get("customType") == REQUEST:
+            self._enter(entry)
         name = entry.get("id")
         if not isinstance(name, str):
             return
@@ -160,6 +168,17 @@ class _History:
         stated = _setting(entry)
         if stated:
             self.settings[name] = stated
+
+    def _enter(self, entry: Fields) -> None:
+        """Heed a request; one without a time that can be read is passed over."""
+        details, told = entry.get("details"), entry.get("timestamp")
+        if not (isinstance(details, dict) and isinstance(told, str)):
+            return
+        request = details.get("request")
+        if isinstance(request, str):
+            with suppress(ValueError, OverflowError):
+                at_ms = round(datetime.fromisoformat(told).timestamp() * 1000)
+                self.entered_ms.setdefault(RequestId(request), at_ms)
 
     def identity(self, path: Path) -> tuple[str, Label]:
         """Return the names of the session's definition and of its agent.
