@@ -37,6 +37,7 @@ from tests.support.real_pi import with_pi
 
 SESSION = SessionId("11111111-1111-4111-8111-111111111111")
 DEFINITION = HerdDefinition("scout", "Looks around.", "You look around.\n", ())
+LABEL = Label("scout")
 NOW_MS = 1_800_000_000_000
 
 
@@ -135,14 +136,18 @@ class PiHerd:
     ) -> AsyncIterator[PiScene]:
         """Open an agent, which is served."""
         async with open_model_server(choose) as server:
-            write_models(self.agent_dir, server)
-            self._change_files()
-            spec = await self.spec()
+            spec = await self.prepared(server)
             async with open_pi(spec, attendant) as talk, open_flat_nursery() as nursery:
                 nursery.start_soon(attendant.serve, talk, started(talk))
                 await attendant.served.wait()
                 yield PiScene(talk, server)
                 nursery.cancel_scope.cancel()
+
+    async def prepared(self, server: ModelServer) -> PiManagedSpec:
+        """Return the agent, whose Pi reaches the server."""
+        write_models(self.agent_dir, server)
+        self._change_files()
+        return await self.spec()
 
     def _begin_session(self) -> None:
         if not self.session_file.exists():
@@ -151,7 +156,7 @@ class PiHerd:
                 SESSION,
                 cwd=str(self.root),
                 definition=self.definition.name,
-                label=Label("scout"),
+                label=LABEL,
                 now_ms=NOW_MS,
             )
 
