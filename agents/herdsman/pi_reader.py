@@ -143,7 +143,11 @@ class _Reader:
     async def _answer(self, asked: Asked) -> None:
         is_ending = self.talk.is_interrupting
         answer = await self.parts.answers.answer(asked.question, is_ending=is_ending)
-        reply = {"type": "extension_ui_response", "id": asked.id, "value": json.dumps(answer)}
+        reply = {
+            "type": "extension_ui_response",
+            "id": asked.id,
+            "value": json.dumps(answer, default=dict),
+        }
         with suppress(ExternalError):
             self.parts.commands.tell(reply)
 

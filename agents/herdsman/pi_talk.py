@@ -5,6 +5,7 @@ input and trades for the text. So no text can be mistaken for a command, and a t
 saved in one entry.
 """
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import trio
 
-from agents.backends.pi_fields import Fields
+from agents.backends.pi_fields import Fields, decode_question
 from agents.herdsman.identity import SessionId
 from agents.herdsman.pi_answers import PiAnswers
 from agents.herdsman.pi_commands import PiCommands
@@ -24,6 +25,7 @@ from agents.herdsman.pi_outbox import Outbox, Parcel
 from agents.herdsman.recent_output import RecentOutput
 from agents.herdsman.record import ProcessStamp
 from agents.herdsman.runtime import Entry, Lifecycle, Message
+from agents.models.characters import whole_characters
 from engine.core.errors import ExternalError
 from engine.core.quote import quote_value
 
@@ -197,7 +199,10 @@ class PiTalk:
             await self._life.wait_shortened()
 
     def _parcel(self, kind: str, details: Mapping[str, Any], text: str | None) -> Parcel:
-        return Parcel(str(uuid.uuid4()), kind, details, text, self._history.known)
+        # As they come back, so that they can be compared: tuples as lists, whole characters.
+        told = decode_question(json.dumps(details, default=dict))
+        whole = None if text is None else whole_characters(text)
+        return Parcel(str(uuid.uuid4()), kind, told, whole, self._history.known)
 
     async def _put_in(self, parcel: Parcel) -> None:
         """Return when the child has taken a parcel, or works and is going to ask for it.

@@ -61,5 +61,6 @@ class RecentOutput:
         self._lines.extend(self._shown(line) for line in ended if line)
 
     def _shown(self, line: str) -> str:
-        clean = self._clean(line.removesuffix("\r"))
+        # More of it is not shown, and a secret that is cut in two here lies behind what is.
+        clean = self._clean(line[: 2 * _LINE_CHARS].removesuffix("\r"))
         return escape(clean if len(clean) <= _LINE_CHARS else clean[:_LINE_CHARS] + "…")

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -144,6 +145,19 @@ async def test_a_shell_command_has_ten_minutes_unless_its_call_says_otherwise(
         {"command": "echo b", "timeout": 7},
         {"path": "seen"},
     ]
+
+
+async def test_what_json_does_not_know_is_saved_as_what_it_knows(tmp_path: Path) -> None:
+    odd = {"files": ("a", "b"), "inner": MappingProxyType({"half": "\ud800", "\u2028": 1.0})}
+    attendant = PlayedAttendant()
+    async with PiHerd(tmp_path).open(scripted(DONE), attendant) as scene:
+        await scene.conversation.append(RETIRED, odd)
+        await scene.conversation.say(Message(REQUEST, "Half \udfff.", odd), waits=True)
+        await attendant.wait_rests(1)
+        saved = {"files": ["a", "b"], "inner": {"half": "\ufffd", "\u2028": 1}}
+        entries = await scene.conversation.entries()
+        assert [entry.details for entry in entries[1:]] == [saved, saved]
+        assert scene.shown(0) == ("Half \ufffd.",)
 
 
 async def test_an_interrupt_leaves_nothing_behind_of_what_was_queued(tmp_path: Path) -> None:
