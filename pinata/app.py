@@ -291,9 +291,9 @@ def describe_tools() -> list[Answer]:
     return [_load(name).describe() for name in TOOL_NAMES]
 
 
-def describe_herd_tools() -> list[Answer]:
-    """Return the description of every tool of managed agents; blocks."""
-    return [tool.describe() for tool in _herd().TOOLS.values()]
+def describe_all_tools() -> list[Answer]:
+    """Return the description of these and of every tool of managed agents; blocks."""
+    return [*describe_tools(), *(tool.describe() for tool in _herd().TOOLS.values())]
 
 
 def _load_to_call(name: str) -> Tool[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pinata.app import TOOL_NAMES
+from pinata.app import HERD_TOOL_NAMES, TOOL_NAMES
 from tests.support.live import agents_left, live
 from tests.support.projects import (
     FAIL,
@@ -535,7 +535,7 @@ def test_doctor_says_where_pinata_cannot_work(
 def test_tools_are_described_with_their_schemas(project: Project) -> None:
     described = json.loads(project.pinata("tools", "--json").stdout)
     names = [tool["name"] for tool in described]
-    assert names == list(TOOL_NAMES)
+    assert names == [*TOOL_NAMES, *HERD_TOOL_NAMES]
     assert all(tool["parameters"]["additionalProperties"] is False for tool in described)
     shown = project.pinata("tools").stdout
     assert all(name in shown for name in names)

@@ -164,7 +164,7 @@ async def _host(given: Namespace, environment: Mapping[str, str]) -> int:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     try:
         app.adopt_orphans()
-        tools: Sequence[Answer] = await trio.to_thread.run_sync(_describe)
+        tools: Sequence[Answer] = await trio.to_thread.run_sync(app.describe_all_tools)
         traffic = app.new_traffic()
         face = HostFace(session, environment, traffic)
         setting = Setting(
@@ -195,10 +195,6 @@ async def _watch_signals(signals: AsyncIterator[int], server: HostServer) -> Non
     async for number in signals:
         if number == signal.SIGTERM:
             server.stop()
-
-
-def _describe() -> list[Answer]:
-    return [*app.describe_tools(), *app.describe_herd_tools()]
 
 
 def _say(what: Mapping[str, str]) -> None:

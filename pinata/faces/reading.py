@@ -79,7 +79,7 @@ async def _logs(given: Namespace, environment: Mapping[str, str]) -> int:
 
 
 async def _tools(given: Namespace, environment: Mapping[str, str]) -> int:  # noqa: ARG001 - one shape for all commands
-    described = await trio.to_thread.run_sync(app.describe_tools)
+    described = await trio.to_thread.run_sync(app.describe_all_tools)
     if given.json:
         show_json(described)
     else:

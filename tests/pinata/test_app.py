@@ -87,3 +87,8 @@ def test_status_loads_nothing_large_that_it_does_not_use(project: Project) -> No
 def test_version_loads_nothing_from_outside(project: Project) -> None:
     outside = HEAVY | {"trio", "pydantic", "filelock", "attr"}
     assert loaded_by(project, "--version") & outside == set()
+
+
+def test_tools_of_managed_agents_stand_behind_those_of_runs() -> None:
+    names = [tool["name"] for tool in app.describe_all_tools()]
+    assert names == [*app.TOOL_NAMES, *app.HERD_TOOL_NAMES]
