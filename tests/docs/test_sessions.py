@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from engine.records import host, host_models
+from engine.records import host, host_models, host_owner
 from engine.records.host import decode_client_frame, decode_hello
 from engine.records.host_models import ListingFrame, PiecesFrame, StreamRequest, UsesFrame
 from pinata.work.host_calls import MOST_CALLS
@@ -39,6 +39,9 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
         "model": ListingFrame,
         "pieces": PiecesFrame,
         "uses": UsesFrame,
+        "idle": host_owner.IdleFrame,
+        "history": host_owner.HistoryFrame,
+        "entered": host_owner.EnteredFrame,
         "goodbye": host.GoodbyeFrame,
     }
     # The token is added by the bridge.
@@ -49,10 +52,10 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
     assert {name: {*each} for name, each in theirs.items()} == fields
     told = host.Told("a/1", "a", "failed", "no", {})
     sent = [
-        host.welcome("1", [], []),
+        host.welcome("1", [], [], ""),
         host.notice(""),
         host.progress(1, 1, ""),
-        host.result(1, {}, "a/1"),
+        host.result(1, {}, "a/1", ""),
         host.call_error(1, ""),
         host.delivery(told),
         host.status(None),
@@ -61,6 +64,8 @@ def test_frames_are_those_that_the_host_takes_and_sends() -> None:
         host_models.stream(1, StreamRequest("acme", "m1", "off", "", (), ())),
         host_models.more(1),
         host_models.abort(1),
+        host_owner.read_history(1, []),
+        host_owner.enter(1, "kind", {}),
         host.displaced(""),
         host.refused(""),
     ]
