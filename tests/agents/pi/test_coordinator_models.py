@@ -112,6 +112,9 @@ async def test_one_of_eight_streams_stalls_and_is_given_up_at_its_provider(desk:
         desk.mind.will_say(says("pinata_cancel", run=run))
         await pi.prompt("Enough.")
         await desk.server.wait_disconnected()
+        # The end of the run comes by itself, and Pi works on it.
+        since = pi.records.index(await pi.until(is_result))
+        await pi.settled(since)
         desk.mind.will_say(says("pinata_status", run=run))
         await pi.prompt("How was it?")
         found = statuses(pi.tool_results("pinata_status")[-1])
