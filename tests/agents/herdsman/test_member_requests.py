@@ -281,6 +281,10 @@ async def test_activity_is_written_every_few_seconds_and_no_more_after_the_end(
         assert 4 <= len(times) <= 6
         assert all(b - a >= 2_000 for a, b in itertools.pairwise(times))
         assert (await pen.state()).last_activity_ms is None
+        await pen.pass_time(10)
+        pen.agent.attendant.active()
+        await pen.pass_time(1)
+        assert (await pen.state()).last_activity_ms is None
 
 
 async def test_mailbox_that_is_removed_stays_removed(herd_clock: MockClock, tmp_path: Path) -> None:
@@ -291,6 +295,23 @@ async def test_mailbox_that_is_removed_stays_removed(herd_clock: MockClock, tmp_
         await pen.remove()
         await pen.pass_time(60)
         assert not pen.mailbox.folder.exists()
+        assert not pen.agent.is_gone.is_set()
+
+
+async def test_mailbox_that_is_another_generations_by_now_is_left_alone(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("done", takes_s=20))
+        await pen.start()
+        await pen.give()
+        state = await pen.wait_state(lambda state: state.injection is None)
+        of = replace(state.of, generation=GenerationId(uid("another")))
+        async with pen.mailbox.hold():
+            await pen.mailbox.write_state(replace(state, of=of))
+        before = pen.files()
+        await pen.pass_time(60)
+        assert pen.files() == before
         assert not pen.agent.is_gone.is_set()
 
 

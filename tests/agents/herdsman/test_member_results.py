@@ -1,12 +1,13 @@
 """How an agent's own half ends an assignment."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from agents.herdsman.identity import Label
+from agents.herdsman.identity import GenerationId, Label
 from agents.herdsman.record import (
     ContextUsage,
     Failure,
@@ -15,10 +16,11 @@ from agents.herdsman.record import (
     RequestKind,
     Result,
 )
-from agents.herdsman.runtime import RESULT, Ended, Message
+from agents.herdsman.runtime import RESULT, Ended, Lifecycle, Message
 from agents.herdsman.settlement import Undelivered
 from tests.support.deaths import failing_at
 from tests.support.herd_members import Pen, open_pen
+from tests.support.herd_records import uid
 from tests.support.herd_talk import Call, Turn
 
 CHILD = Undelivered(others=(Label("child"),))
@@ -251,6 +253,61 @@ async def test_news_of_a_rest_that_comes_late_does_not_end_what_came_after(
         assert (await pen.tell(interrupt)).accepted
         await pen.agent.attendant.came_to_rest(Ended(was_aborted=True))
         assert (await ended(pen)).text == "whole"
+
+
+async def test_news_of_what_was_aborted_ends_nothing_though_the_agent_seems_to_rest(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("half", hangs=True), Turn("whole", takes_s=30))
+        await pen.start()
+        await pen.give()
+        assert (await pen.tell(pen.request("i", RequestKind.INTERRUPT, "by hand"))).accepted
+        await pen.wait_heard(2)
+        await pen.wait_state(lambda state: state.injection is None)
+        pen.talk.lifecycle = Lifecycle.IDLE
+        pen.agent.attendant.answered("half", was_aborted=True)
+        await pen.agent.attendant.came_to_rest(Ended(was_aborted=True))
+        await pen.pass_time(5)
+        assert pen.results() == []
+        assert (await ended(pen)).text == "whole"
+
+
+async def test_result_that_stands_in_the_way_is_kept_and_the_assignment_has_none(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("All is well.", takes_s=5))
+        await pen.start()
+        await pen.give()
+        state = await pen.wait_state(lambda state: state.injection is None)
+        assert state.active is not None
+        other = replace(state.of, generation=GenerationId(uid("another")))
+        async with pen.mailbox.hold():
+            await pen.mailbox.write_result(
+                Result(other, state.active, "completed", 1, text="Not so well.")
+            )
+        before = pen.files()[f"result-{state.active}.json"]
+        after = await pen.wait_state(lambda state: state.result_error is not None)
+        assert (after.active, after.completed) == (None, None)
+        assert pen.files()[f"result-{state.active}.json"] == before
+
+
+async def test_what_wakes_an_agent_in_between_makes_no_attempt_come_earlier(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("All is well.", takes_s=5))
+        await pen.start()
+        await pen.give()
+        with failing_at("herd.result.started", times=7):
+            await pen.pass_time(5)
+            for _ in range(20):
+                pen.premises.signals.ring(str(pen.mailbox.folder))
+                await pen.pass_time(0.01)
+            state = await pen.state()
+            assert (state.result_error, state.completed) == (None, None)
+            assert (await ended(pen)).text == "All is well."
 
 
 async def test_trouble_of_whoever_tells_of_the_agents_own_agents_delays_the_end(

@@ -6,10 +6,11 @@ import trio
 from trio.testing import MockClock
 
 from agents.herdsman.config import HerdConfig
-from agents.herdsman.identity import SessionId
+from agents.herdsman.identity import Label, SessionId
 from agents.herdsman.record import RequestKind
 from agents.herdsman.retirement import mark
-from agents.herdsman.runtime import GUIDANCE, RETIRED, CompactionReason
+from agents.herdsman.runtime import GUIDANCE, RESULT, RETIRED, CompactionReason, Message
+from agents.herdsman.settlement import Undelivered
 from tests.support.herd_members import Pen, open_pen
 from tests.support.herd_talk import Call, Turn
 
@@ -141,11 +142,19 @@ async def test_session_that_cannot_be_marked_is_shortened_and_that_is_reported(
         assert len(await pen.faults()) == 1
 
 
-async def test_end_that_comes_with_a_full_context_needs_no_more_words(
+async def test_agent_at_rest_is_told_when_it_is_at_work_again(
     herd_clock: MockClock, tmp_path: Path
 ) -> None:
-    async with open_pen(tmp_path) as pen:
-        await begin(pen, Turn("All is well."))
-        await pen.agent.attendant.may_compact(THRESHOLD)
+    async with open_pen(tmp_path, is_delegating=True) as pen:
+        pen.undelivered = Undelivered(others=(Label("child"),))
+        await begin(pen, Turn("waiting", takes_s=1))
+        await pen.pass_time(5)
+        assert not await pen.agent.attendant.may_compact(THRESHOLD)
+        await pen.pass_time(60)
+        assert pen.talk.heard(GUIDANCE) == []
+        pen.undelivered = Undelivered()
+        pen.script.play(ON, Turn("handed over"))
+        await pen.talk.say(Message(RESULT, "found", {}), waits=True)
         await pen.wait_completed()
-        assert await pen.result() == "All is well."
+        assert len(pen.talk.heard(GUIDANCE)) == 1
+        assert await pen.result() == "handed over"
