@@ -31,7 +31,6 @@ async def keep(controller: Controller) -> None:
     """
     signals, session = controller.premises.signals, controller.caller.session
     listener = signals.listen(session)
-    listener.hear()
     try:
         async with open_flat_nursery() as nursery:
             nursery.start_soon(_follow, controller, listener)
