@@ -18,7 +18,9 @@ from agents.herdsman.instructions import instructions
 from agents.herdsman.keeper import keep
 from agents.herdsman.launches import end_orphans, stamp
 from agents.herdsman.listing import agent_records
-from agents.herdsman.look import look
+from agents.herdsman.look import Look, look
+from agents.herdsman.owner import OwnerAwayError
+from agents.herdsman.record import State
 from agents.herdsman.signals import ANYTHING
 from engine.core.errors import PinataError
 from engine.system.identity import identify
@@ -26,6 +28,7 @@ from engine.system.nursery import open_flat_nursery
 from pinata.work.context import Context
 from pinata.work.herd_members import AgentTools, Nursing
 from pinata.work.herd_place import Place, current_roster, find_ground, premises_of
+from pinata.work.herd_quiet import is_at_work, untold
 from pinata.work.herd_runtime import FindWay, HerdRuntime
 from pinata.work.host_models import HostModels
 from pinata.work.host_owner import LeadSession, OwnerFrame
@@ -35,6 +38,7 @@ from pinata.work.host_seat import Seat
 Show = Callable[[Sequence[Mapping[str, Any]]], None]
 # Between two looks; more often nobody can follow.
 PAUSE_S: Final = 0.25
+TELLING_S: Final = 5.0
 _log = logging.getLogger(f"pinata.{__name__}")
 
 
@@ -65,9 +69,11 @@ class Herd:
         self._place: Place | None = None
         self._moved = trio.Event()
         self._controllers: dict[Place, Controller] = {}
+        self._making = trio.Lock()
         self._nursed: list[Nursing] = []
-        self._active: frozenset[GenerationId] = frozenset()
-        self._is_idle = trio.Event()
+        # Agents whose assignments are known to be over; of any other nobody knows that yet.
+        self._done: frozenset[GenerationId] = frozenset()
+        self._has_looked = trio.Event()
 
     @contextmanager
     def attached(self, seat: Seat, *, owns_agents: bool) -> Iterator[None]:
@@ -96,17 +102,42 @@ class Herd:
     @property
     def is_idle(self) -> bool:
         """See `HostHerd`."""
-        return not self._active
+        return self._runtime.generations <= self._done
 
     async def wait_idle(self) -> None:
         """See `HostHerd`."""
-        while self._active:
-            await self._is_idle.wait()
+        while not self.is_idle:
+            await self._has_looked.wait()
         await trio.lowlevel.checkpoint()
 
     async def wait_told(self) -> None:
         """See `HostHerd`."""
-        await self.wait_idle()
+        place = self._place
+        if place is None:
+            await trio.lowlevel.checkpoint()
+            return
+        caller = (await self.controller(place)).caller
+        listener = self._premises.signals.listen(ANYTHING)
+        try:
+            while is_at_work(await self._look(), caller):
+                await listener.wait()
+            # A client that tells nobody for so long will not do it later.
+            with trio.move_on_after(TELLING_S):
+                while await self._is_untold(caller):
+                    await self._lead.wait_sent()
+        finally:
+            self._premises.signals.leave(ANYTHING, listener)
+
+    async def _is_untold(self, caller: Caller) -> bool:
+        """Return whether the session is to be told something that its client was not sent."""
+        try:
+            entries = await self._lead.entries()
+        except OwnerAwayError:
+            return False
+        return untold(await self._look(), caller, entries) > self._lead.being_told
+
+    async def _look(self) -> Look:
+        return await look(self._premises, self._runtime)
 
     async def controller(self, place: Place) -> Controller:
         """Return the session as it calls from somewhere.
@@ -114,8 +145,9 @@ class Herd:
         Raises:
             PinataError: that is no place to call from.
         """
-        if place not in self._controllers:
-            self._controllers[place] = await self._controller(place)
+        async with self._making:
+            if place not in self._controllers:
+                self._controllers[place] = await self._controller(place)
         found = self._controllers[place]
         return replace(found, caller=replace(found.caller, model=self._models.preferred))
 
@@ -178,23 +210,27 @@ class Herd:
         while True:
             await listener.wait()
             try:
-                seen = await look(self._premises, self._runtime)
+                self._saw(await look(self._premises, self._runtime))
             except PinataError as error:
                 _log.warning("it cannot be told which agents there are: %s", error)
-                continue
-            own = {identity.of.generation for identity in self._runtime.identities}
-            states = (one.state for one in seen.scan.contents)
-            self._active = frozenset(
-                one.of.generation for one in states if one.of.generation in own and one.active
-            )
-            if not self._active:
-                self._is_idle.set()
-                self._is_idle = trio.Event()
-            found = None if self._place is None else self._controllers.get(self._place)
-            if found is not None:
-                self._show(agent_records(seen, found.caller))
+            self._has_looked.set()
+            self._has_looked = trio.Event()
             # One after the other, however much happens; at rest nothing does.
             await trio.sleep(PAUSE_S)
+
+    def _saw(self, seen: Look) -> None:
+        own, states = self._runtime.generations, [one.state for one in seen.scan.contents]
+        self._done = frozenset(
+            one.of.generation for one in states if one.of.generation in own and is_done(one)
+        )
+        found = None if self._place is None else self._controllers.get(self._place)
+        if found is not None:
+            self._show(agent_records(seen, found.caller))
+
+
+def is_done(state: State) -> bool:
+    """Return whether an agent's assignment is over, so that the agent itself can go."""
+    return state.active is None and (state.completed or state.result_error) is not None
 
 
 @asynccontextmanager

@@ -42,6 +42,7 @@ class LeadSession:
         self._session = session
         self._client: _Client | None = None
         self._changed = trio.Event()
+        self._sent = trio.Event()
         self._last_number = 0
 
     @contextmanager
@@ -53,7 +54,7 @@ class LeadSession:
             owns_agents: whether the client understands what it is asked here.
         """
         self._release()
-        client = self._client = _Client(send) if owns_agents else None
+        client = self._client = _Client(send, self._tell_sent) if owns_agents else None
         self._tell_changed()
         try:
             yield
@@ -82,9 +83,18 @@ class LeadSession:
         """See `OwnerSession`."""
         return self._client is not None and self._client.is_idle
 
+    @property
+    def being_told(self) -> int:
+        """How many things the attached client was given to put in, and has not put in yet."""
+        return 0 if self._client is None else self._client.waiting
+
     async def wait_changed(self) -> None:
         """See `OwnerSession`."""
         await self._changed.wait()
+
+    async def wait_sent(self) -> None:
+        """Return when the client was asked something more."""
+        await self._sent.wait()
 
     async def entries(self) -> Sequence[Entry]:
         """See `OwnerSession`."""
@@ -134,6 +144,10 @@ class LeadSession:
         self._changed.set()
         self._changed = trio.Event()
 
+    def _tell_sent(self) -> None:
+        self._sent.set()
+        self._sent = trio.Event()
+
     def _release(self) -> None:
         if self._client is not None:
             self._client.leave()
@@ -143,11 +157,17 @@ class LeadSession:
 class _Client:
     """One attached client, and what it was asked."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, sent: Callable[[], None]) -> None:
         self.is_idle = False
         self._send = send
+        self._sent = sent
         self._waiting: dict[int, _Answer] = {}
         self._has_left = False
+
+    @property
+    def waiting(self) -> int:
+        """How many questions it has not answered."""
+        return len(self._waiting)
 
     async def ask(
         self, number: int, frame: Mapping[str, Any]
@@ -157,6 +177,7 @@ class _Client:
         try:
             if self._has_left or not await self._send(frame):
                 return None
+            self._sent()
             await answer.has_come.wait()
             return answer.frame
         finally:

@@ -48,11 +48,13 @@ class Mind:
         turns: still to be said.
         heard: every question, in order.
         inspired: what agents of runs hear that ask the same model; None where none does.
+        heeds_agents: the next turn is said also when a message of an agent woke the session.
     """
 
     turns: deque[Turn] = field(default_factory=deque)
     heard: list[ModelRequest] = field(default_factory=list)
     inspired: Callable[[ModelRequest], Turn] | None = None
+    heeds_agents: bool = False
 
     def will_say(self, *turns: Turn) -> None:
         """Lay out the next turns."""
@@ -64,7 +66,7 @@ class Mind:
             turn = self.inspired(request)
         else:
             self.heard.append(request)
-            answers = bool(self.turns) and not _tells_of_agents(request)
+            answers = bool(self.turns) and (self.heeds_agents or not _tells_of_agents(request))
             turn = self.turns.popleft() if answers else {"text": "Done."}
         script = decode_script(json.dumps({"any": [turn]}).encode(), "mind.json")
         return ScriptedModel(script, "loopback", "any", 1, {})

@@ -88,6 +88,17 @@ export class Attachment {
 
   // Returns once nothing works any more that would end with the session.
   async hold(): Promise<void> {
+    this.deliveries.isHolding = true;
+    this.tellIdle();
+    try {
+      await this.#hold();
+    } finally {
+      this.deliveries.isHolding = false;
+      this.tellIdle();
+    }
+  }
+
+  async #hold(): Promise<void> {
     for (;;) {
       const bridge = this.#bridge;
       try {

@@ -37,6 +37,8 @@ export class Deliveries {
   #isRunning = false;
   // Whether a message is on its way into the conversation.
   #isSent = false;
+  // Whether a session without a person waits for what is still to come.
+  isHolding = false;
 
   constructor(pi: ExtensionAPI, ctx: ExtensionContext, confirm: (key: string) => void) {
     this.#pi = pi;
@@ -46,7 +48,7 @@ export class Deliveries {
 
   // Whether nothing is under way, and nothing is about to be.
   get isIdle(): boolean {
-    return !this.#isRunning && !this.#isSent && this.#ctx.isIdle();
+    return this.isHolding || (!this.#isRunning && !this.#isSent && this.#ctx.isIdle());
   }
 
   // Notes that the answer of a call stands for a delivery, once the call's result is saved.

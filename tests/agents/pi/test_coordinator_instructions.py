@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from agents.herdsman.runtime import QUESTION
 from tests.support.coordinators import Desk, open_desk
-from tests.support.herd_desk import call, define
-from tests.support.projects import Project
+from tests.support.herd_desk import call, define, messages
+from tests.support.projects import Project, says
 
 pytestmark = pytest.mark.slow
 
@@ -30,3 +31,19 @@ async def test_session_begins_with_the_definitions_that_a_list_would_show(desk: 
     assert "reader" in names
     for each in listed["agent_definitions"]:
         assert json.dumps(each, ensure_ascii=False) in text
+
+
+async def test_session_without_a_person_waits_for_its_agents_and_answers_them(desk: Desk) -> None:
+    asks = {"calls": [{"tool": "ask_owner", "arguments": {"question": "One or two?"}}]}
+    define(desk, "asker", {"*": [asks, {"text": "Two it is."}]})
+    desk.mind.will_say(
+        says("agent_delegate", definition="asker", label="mouth", task="Begin."),
+        {"text": "I wait."},
+        says("agent_reply", agent="mouth", message="Two."),
+        {"text": "I wait again."},
+    )
+    desk.mind.heeds_agents = True
+    await desk.once("-p", "Begin.")
+    assert [one["details"]["agentLabel"] for one in messages(desk)] == ["mouth"]
+    assert "Two it is." in messages(desk)[0]["content"]
+    assert len(messages(desk, QUESTION)) == 1
