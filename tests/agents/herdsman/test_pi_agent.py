@@ -456,11 +456,12 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 STUBBORN = """
-import { writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 export default (pi) => {
   const parameters = { type: "object", properties: {} };
   const execute = () => {
-    writeFileSync("pid", String(process.pid));
+    writeFileSync("made", String(process.pid));
+    renameSync("made", "pid");
     return new Promise(() => {});
   };
   pi.registerTool({ name: "stubborn", label: "s", description: "s", parameters, execute });
