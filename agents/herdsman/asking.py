@@ -97,7 +97,6 @@ async def _ask(duty: Duty | None, arguments: Mapping[str, Any], *, is_only: bool
             bindings=prepared.bindings,
         )
         await _leave(duty, contents.state, ask)
-    duty.told()
     return ToolReply(
         "Your owner has the question. Your turn ends here; the answer comes as the next message.",
         ends_turn=True,

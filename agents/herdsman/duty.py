@@ -119,7 +119,7 @@ class Duty:
         self.listener.hear()
 
     def told(self) -> None:
-        """Note that the agent is told something, or asks: what it said before counts no more."""
+        """Note that the agent is told something: what it said before counts no more."""
         self.text = ""
         self.rest = None
         self._has_answered = False
