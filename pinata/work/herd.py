@@ -69,11 +69,13 @@ class Herd:
         self._place: Place | None = None
         self._moved = trio.Event()
         self._controllers: dict[Place, Controller] = {}
+        self._finding = trio.Lock()
         self._making = trio.Lock()
         self._nursed: list[Nursing] = []
         # Agents whose assignments are known to be over; of any other nobody knows that yet.
         self._done: frozenset[GenerationId] = frozenset()
         self._has_looked = trio.Event()
+        self._listener = self._premises.signals.listen(ANYTHING)
 
     @contextmanager
     def attached(self, seat: Seat, *, owns_agents: bool) -> Iterator[None]:
@@ -84,6 +86,7 @@ class Herd:
                 self._place = place
                 self._moved.set()
                 self._moved = trio.Event()
+                self._listener.hear()
             yield
 
     def told(self, frame: OwnerFrame) -> None:
@@ -148,6 +151,8 @@ class Herd:
         async with self._making:
             if place not in self._controllers:
                 self._controllers[place] = await self._controller(place)
+            # What there is can be shown only as somebody sees it.
+            self._listener.hear()
         found = self._controllers[place]
         return replace(found, caller=replace(found.caller, model=self._models.preferred))
 
@@ -205,10 +210,9 @@ class Herd:
 
     async def _watch(self) -> None:
         """Keep up to date which agents have an assignment, and what is shown of all."""
-        listener = self._premises.signals.listen(ANYTHING)
-        listener.hear()
+        self._listener.hear()
         while True:
-            await listener.wait()
+            await self._listener.wait()
             try:
                 self._saw(await look(self._premises, self._runtime))
             except PinataError as error:

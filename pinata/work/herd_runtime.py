@@ -130,9 +130,9 @@ class HerdRuntime:
         self._agents: dict[GenerationId, _Agent] = {}
 
     @property
-    def identities(self) -> Sequence[Identity]:
-        """All agents that are up."""
-        return [one.identity for one in self._agents.values() if one.identity is not None]
+    def generations(self) -> frozenset[GenerationId]:
+        """All agents that are up, or about to be."""
+        return frozenset(self._agents)
 
     async def prepare(self, launch: Launch) -> Preparation:
         """See `Runtime`."""

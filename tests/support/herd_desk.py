@@ -22,7 +22,12 @@ def define_pi(desk: Desk, name: str) -> None:
 
 def define(desk: Desk, name: str, script: Mapping[str, list[Turn]], **more: object) -> None:
     """Write a definition of the user's whose agents run in the host and follow a script."""
-    folder = desk.agent_dir / "agents"
+    define_in(desk.agent_dir, name, script, **more)
+
+
+def define_in(agent_dir: Path, name: str, script: Mapping[str, list[Turn]], **more: object) -> None:
+    """Do the same, given the Pi agent directory."""
+    folder = agent_dir / "agents"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.script.json"
     path.write_text(json.dumps(script))
@@ -39,7 +44,7 @@ async def call(desk: Desk, pi: CoordinatorPi, tool: str, **arguments: object) ->
     await pi.ask("prompt", message=f"Call {tool}.", streamingBehavior="followUp")
 
     def is_answer(record: Record) -> bool:
-        return record["type"] == "tool_execution_end" and record["toolName"] == tool
+        return bool(record["type"] == "tool_execution_end" and record["toolName"] == tool)
 
     text = (await pi.until(is_answer, since))["result"]["content"][0]["text"]
     return json.loads(text) if text.startswith("{") else text
@@ -50,7 +55,7 @@ def told(kind: str) -> Callable[[Record], bool]:
 
     def is_it(record: Record) -> bool:
         message = record.get("message", {})
-        return record["type"] == "message_end" and message.get("customType") == kind
+        return bool(record["type"] == "message_end" and message.get("customType") == kind)
 
     return is_it
 

@@ -1,0 +1,189 @@
+"""The herd of a session's host: how long it is busy, whose agents it shows, and who ends them."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agents.herdsman.errors import HerdError
+from agents.herdsman.identity import SessionId
+from agents.herdsman.record import State
+from agents.herdsman.runtime import QUESTION, Inventory
+from pinata.work.herd_runtime import HerdRuntime
+from tests.support.clock import patient_clock
+from tests.support.herd_hosts import HerdHost, open_herd_host
+from tests.support.projects import Project, says
+
+HANGS = {"hang": True}
+ANSWERS = {"text": "All is well."}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.create(tmp_path, {"a.txt": "one\n"})
+
+
+@pytest.fixture
+def day_clock() -> MockClock:
+    return patient_clock()
+
+
+async def wait_idle(host: HerdHost) -> None:
+    with trio.fail_after(30):
+        await host.herd.wait_idle()
+
+
+async def test_host_is_busy_from_the_start_of_an_agent_until_its_result_is_written(
+    project: Project,
+) -> None:
+    async with open_herd_host(project) as host:
+        host.define("scout", ANSWERS)
+        await wait_idle(host)
+        await host.delegate("scout", "eye")
+        # Nobody has looked again yet: the agent is there all the same.
+        assert not host.herd.is_idle
+        await wait_idle(host)
+        assert await host.agents() == {"eye": "settling"}
+        with host.attached() as session:
+            (text,) = await session.until_told()
+            await host.until({})
+            await host.until_clear()
+        assert "All is well." in text
+
+
+async def test_agent_that_waits_for_an_answer_keeps_its_host_busy_until_it_is_closed(
+    project: Project,
+) -> None:
+    async with open_herd_host(project) as host:
+        host.define("asker", says("ask_owner", question="One or two?"))
+        with host.attached() as session:
+            await host.delegate("asker", "mouth")
+            (asked,) = await session.until_told(kind=QUESTION)
+            assert "One or two?" in asked
+            await host.screen.until({"mouth": "blocked"})
+        assert not host.herd.is_idle
+        assert (await host.call("agent_close", agent="mouth"))["ok"]
+        await wait_idle(host)
+
+
+async def test_agents_of_a_host_that_is_gone_are_lost_can_be_closed_and_their_sessions_go_on(
+    project: Project,
+) -> None:
+    async with open_herd_host(project) as host:
+        host.define("scout", HANGS)
+        session = (await host.delegate("scout", "eye"))["session_id"]
+        state = await host.agents()
+        assert state == {"eye": "working"}
+    async with open_herd_host(project) as host:
+        with host.attached():
+            await host.screen.until({"eye": "lost"})
+        assert await host.agents() == {"eye": "lost"}
+        refused = await host.call("agent_continue", session=session, task="Go on.")
+        assert refused["error"]["category"] == "agent_busy"
+        assert (await host.call("agent_close", agent="eye"))["ok"]
+        assert await host.agents() == {}
+        host.define("scout", ANSWERS)
+        with host.attached() as told:
+            continued = await host.call("agent_continue", session=session, task="Go on.")
+            assert continued["session_id"] == session
+            assert "All is well." in (await told.until_told())[0]
+
+
+async def test_two_sessions_of_one_workspace_see_their_own_agents_alone(project: Project) -> None:
+    async with open_herd_host(project) as one, open_herd_host(project, "other") as other:
+        one.define("scout", HANGS)
+        await one.delegate("scout", "eye")
+        assert await other.agents() == {}
+        for tool in ("agent_close", "agent_inspect", "agent_transcript"):
+            refused = await other.call(tool, agent="eye")
+            assert refused["error"]["category"] == "target_not_found"
+        taken = await other.call("agent_delegate", definition="scout", label="eye", task="Begin.")
+        assert taken["error"]["category"] == "agent_label_exists"
+        await other.delegate("scout", "ear")
+        assert await one.agents() == {"eye": "working"}
+        assert await other.agents() == {"ear": "working"}
+        assert one.herd.is_idle is other.herd.is_idle is False
+
+
+async def test_agent_that_delegates_owns_what_it_starts_and_may_start_no_other(
+    project: Project,
+) -> None:
+    delegates = says("agent_delegate", definition="idler", label="child", task="Wait.")
+    forbidden = says("agent_delegate", definition="boss", label="other", task="Wait.")
+    async with open_herd_host(project) as host:
+        host.define("idler", HANGS)
+        host.define("boss", forbidden, delegates, {"text": "I wait."}, agents=["idler"])
+        boss = SessionId((await host.delegate("boss", "boss"))["session_id"])
+        await host.until({"boss": "blocked", "child": "working"})
+        assert (await host.call("agent_close", agent="child"))["ok"] is False
+        owner = await host.herd.owner(boss, host.place)
+        assert owner.caller.allowed == frozenset(["idler"])
+        assert not owner.caller.is_lead
+        assert (await host.call("agent_close", agent="boss"))["ok"]
+        with pytest.raises(HerdError, match="is not there"):
+            await host.herd.owner(boss, host.place)
+        await wait_idle(host)
+        await host.until_clear()
+
+
+async def test_what_is_shown_follows_the_agents(project: Project) -> None:
+    async with open_herd_host(project) as host:
+        host.define("scout", HANGS)
+        with host.attached():
+            await host.screen.until({})
+            await host.delegate("scout", "eye")
+            await host.screen.until({"eye": "working"})
+            await host.call("agent_close", agent="eye")
+            await host.screen.until({})
+
+
+async def test_herd_without_agents_does_nothing_for_a_day(
+    project: Project, monkeypatch: pytest.MonkeyPatch, day_clock: MockClock
+) -> None:
+    looks = 0
+    look = HerdRuntime.inventory
+
+    async def counted(runtime: HerdRuntime, states: Sequence[State]) -> Inventory:
+        nonlocal looks
+        looks += 1
+        return await look(runtime, states)
+
+    monkeypatch.setattr(HerdRuntime, "inventory", counted)
+    async with open_herd_host(project, patience_s=math.inf) as host:
+        with host.attached():
+            await trio.sleep(1)
+            before = looks
+            await trio.sleep(24 * 3600)
+            assert looks == before > 0
+            host.define("scout", HANGS)
+            await host.delegate("scout", "eye")
+            await trio.sleep(3600)
+            # Every half a minute somebody sees how it is.
+            assert looks > before + 100
+
+
+async def test_session_is_told_which_definitions_there_are(project: Project) -> None:
+    async with open_herd_host(project) as host:
+        host.define("scout", HANGS)
+        with host.attached() as seat:
+            told = await host.herd.instructions(seat)
+        assert told is not None
+        assert "scout" in told
+
+
+async def test_whoever_asks_at_once_is_one_owner(project: Project) -> None:
+    found = []
+    async with open_herd_host(project) as host:
+
+        async def find() -> None:
+            found.append(await host.herd.controller(host.place))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(find)
+            nursery.start_soon(find)
+    one, other = found
+    assert one.turn is other.turn
+    assert one.delivery_errors is other.delivery_errors
