@@ -45,7 +45,7 @@ _log = logging.getLogger(f"pinata.{__name__}")
 
 
 @dataclass(frozen=True, slots=True)
-class _InProcess:
+class InProcessWay:
     """An agent that this process runs; a `Way`."""
 
     launch: Launch
@@ -128,7 +128,7 @@ class Ways:
     async def _in_process(self, launch: Launch, choice: ModelChoice, opener: Opener) -> Way:
         offered_tools(launch.definition, [tool.declaration.name for tool in launch.attendant.tools])
         model = opener(AttemptId(TaskId(launch.label), 1), {})
-        return _InProcess(launch, choice, model, self.context, await self._place(launch))
+        return InProcessWay(launch, choice, model, self.context, await self._place(launch))
 
     def _process(self, launch: Launch, choice: ModelChoice, way: PiWay) -> Way:
         keys = _key_files(self.context)

@@ -1,20 +1,30 @@
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 from agents.definition import Source
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.errors import Category, HerdError, Trouble
 from agents.herdsman.identity import GenerationId, Label
 from agents.herdsman.runtime import Launch, SavedSession
 from agents.herdsman.session_file import begin_managed_session
 from engine.core.errors import ExternalError
+from engine.core.spec import Backend, ModelChoice, Thinking
 from engine.system import faults
-from pinata.work.herd_ways import come_up
+from pinata import app
+from pinata.work.context import Context
+from pinata.work.herd_runtime import FindWay
+from pinata.work.herd_ways import InProcessWay, come_up, open_ways
+from pinata.work.observer import Silence
 from tests.support.herd_records import LEAD, session, uid
 from tests.support.herd_stage import PlayedAttendant
+from tests.support.real_pi import fake_pi
 
 
 @pytest.fixture
@@ -95,3 +105,127 @@ async def test_why_an_agent_did_not_come_up_is_told_though_its_session_stays(
     finally:
         faults.install("")
     assert "is left" in caplog.text
+
+
+@pytest.fixture
+async def ways(tmp_path: Path) -> AsyncIterator[FindWay]:
+    """Ways of somebody who has no Pi, and a key for a provider."""
+    async with open_ways(context_of(tmp_path, "/usr/bin:/bin")) as found:
+        yield found
+
+
+def context_of(folder: Path, path: str) -> Context:
+    keys = folder / ".pi" / "agent" / "auth.json"
+    keys.parent.mkdir(parents=True)
+    keys.write_text(json.dumps({"anthropic": {"type": "api_key", "key": "a-key"}}))
+    env = {"HOME": str(folder), "PATH": path}
+    return app.build_context(env, folder, Silence(), traffic=app.new_traffic())
+
+
+def scripted(folder: Path) -> tuple[str, str]:
+    (folder / "script.json").write_text(json.dumps({"*": [{"text": "Done."}]}))
+    return "scripted", str(folder / "script.json")
+
+
+def launch_with(given: ModelChoice | None = None, **stated: Any) -> Launch:
+    definition = HerdDefinition("scout", "d", "Look.\n", (Source.USER,), **stated)
+    return replace(launch_of(None), definition=definition, model=given)
+
+
+async def refusal(ways: FindWay, launch: Launch) -> Trouble:
+    with pytest.raises(HerdError) as caught:
+        await ways(launch)
+    assert caught.value.trouble.category is Category.INVALID_REQUEST
+    return caught.value.trouble
+
+
+CLAUDE = ("anthropic", "claude-opus-4-1")
+
+
+async def test_agent_is_a_pi_where_one_is_installed_and_the_model_is_one_that_pi_can_ask(
+    tmp_path: Path,
+) -> None:
+    async with open_ways(context_of(tmp_path, fake_pi(tmp_path / "pi"))) as ways:
+        assert (await ways(launch_with(model=CLAUDE))).backend is Backend.PROCESS
+        stated = launch_with(model=CLAUDE, backend=Backend.IN_PROCESS)
+        assert (await ways(stated)).backend is Backend.IN_PROCESS
+        played = launch_with(model=scripted(tmp_path))
+        assert (await ways(played)).backend is Backend.IN_PROCESS
+
+
+async def test_agent_lives_in_the_host_where_there_is_no_pi(ways: FindWay) -> None:
+    assert (await ways(launch_with(model=CLAUDE))).backend is Backend.IN_PROCESS
+
+
+async def test_stated_backend_that_is_not_there_is_refused_in_one_sentence(
+    ways: FindWay, tmp_path: Path
+) -> None:
+    trouble = await refusal(ways, launch_with(model=CLAUDE, backend=Backend.PROCESS))
+    assert trouble.message.startswith(
+        "the agent scout cannot have the model anthropic/claude-opus-4-1: process: "
+    )
+    assert "there is no pi on PATH" in trouble.message
+    assert "\n" not in trouble.message
+    assert trouble.next_action == "set another `model` or `backend` in the file of scout"
+    script = launch_with(model=scripted(tmp_path), backend=Backend.PROCESS)
+    assert "in-process only" in (await refusal(ways, script)).message
+
+
+async def test_backend_of_panes_is_refused(ways: FindWay) -> None:
+    trouble = await refusal(ways, launch_with(model=CLAUDE, backend=Backend.HERDR_PI))
+    assert trouble.message == (
+        "the definition scout asks for the backend herdr-pi, which is not in this release"
+    )
+    assert trouble.next_action == "use process or in-process"
+
+
+async def test_what_the_definition_states_comes_before_what_the_session_has(
+    ways: FindWay, tmp_path: Path
+) -> None:
+    session = ModelChoice(*CLAUDE, Thinking.HIGH)
+    for stated, expected in (
+        ({}, session),
+        ({"thinking": Thinking.LOW}, ModelChoice(*CLAUDE, Thinking.LOW)),
+        ({"model": scripted(tmp_path)}, ModelChoice(*scripted(tmp_path), Thinking.HIGH)),
+    ):
+        way = await ways(launch_with(session, **stated))
+        assert isinstance(way, InProcessWay)
+        assert way.choice == expected
+    way = await ways(launch_with(None, model=scripted(tmp_path)))
+    assert isinstance(way, InProcessWay)
+    assert way.choice.thinking is Thinking.OFF
+
+
+async def test_model_that_nobody_names_and_one_that_nobody_reaches_are_refused(
+    ways: FindWay, tmp_path: Path
+) -> None:
+    trouble = await refusal(ways, launch_with())
+    assert trouble.message == "no model is known for the definition scout"
+    trouble = await refusal(ways, launch_with(model=("nobody", "m1")))
+    assert "nobody/m1" in trouble.message
+    trouble = await refusal(ways, launch_with(model=("scripted", str(tmp_path / "none.json"))))
+    assert "none.json" in trouble.message
+
+
+async def test_faulty_file_of_models_is_named(ways: FindWay, tmp_path: Path) -> None:
+    folder = tmp_path / ".pi" / "agent"
+    (folder / "models.json").write_text("{")
+    trouble = await refusal(ways, launch_with(model=("nobody", "m1")))
+    assert "models.json" in trouble.message
+
+
+async def test_tool_that_no_agent_in_the_host_has_is_refused(ways: FindWay, tmp_path: Path) -> None:
+    launch = launch_with(model=scripted(tmp_path), tools=("read", "fly"))
+    assert "fly" in (await refusal(ways, launch)).message
+
+
+async def test_agent_outside_of_a_repository_lists_the_files_below_it(
+    ways: FindWay, tmp_path: Path
+) -> None:
+    folder = tmp_path / "notes"
+    (folder / "a").mkdir(parents=True)
+    for name in ("b.txt", "a/b.txt"):
+        (folder / name).write_text("x")
+    way = await ways(replace(launch_with(model=scripted(tmp_path)), cwd=str(folder)))
+    assert isinstance(way, InProcessWay)
+    assert await way.place.list_files() == (b"b.txt", b"a/b.txt")
