@@ -120,6 +120,12 @@ class PlayedRuntime:
         log = SessionLog(agent.conversation.session_file)
         return self._begin(agent.identity, agent.started, log, attendant)
 
+    def revive(self, state: State, attendant: Attendant) -> PlayedAgent:
+        """Let an agent that another process ran go on in its session, as the same generation."""
+        log = SessionLog(Path(state.session_file))
+        started = Started(state.handle, state.session, log.path, state.proof)
+        return self._begin(state.identity, started, log, attendant)
+
     async def kill(self, agent: PlayedAgent) -> None:
         """Have an agent vanish."""
         agent.scope.cancel()

@@ -346,12 +346,9 @@ async def test_two_results_of_a_label_have_two_numbers_and_another_session_a_thi
         async with keeping(telling(stage.controller(of), books[owner])):
             await trio.sleep(1)
     first, second = books["first"].entries, books["second"].entries
-    assert (
-        [resolve(Semantic(Label("scout"), n), first) for n in (1, 2)]
-        == [  # type: ignore[arg-type]
-            Canonical(task) for task in tasks[:2]
-        ]
-    )
+    assert [resolve(Semantic(Label("scout"), n), first) for n in (1, 2)] == [
+        Canonical(task) for task in tasks[:2]
+    ]
     assert resolve(Semantic(Label("scout"), 3), second) == Canonical(tasks[2])
     with pytest.raises(HerdError, match="stands for no result here"):
         resolve(Semantic(Label("scout"), 1), second)
@@ -361,8 +358,8 @@ async def test_agents_of_another_machine_are_lost_and_their_sessions_go_on_after
     herd_clock: MockClock, tmp_path: Path
 ) -> None:
     async with open_desk(tmp_path) as desk:
-        stated = {"definition": "scout", "task": "Look.", "label": None, "files": ()}
-        answer = await delegate(desk.controller(), **stated)
+        controller = desk.controller()
+        answer = await delegate(controller, definition="scout", task="Look.", label=None, files=())
         await desk.settle()
     book = Book()
     async with open_desk(tmp_path) as desk:
