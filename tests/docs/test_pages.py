@@ -85,6 +85,7 @@ def test_every_command_that_is_described_exists() -> None:
         "steer",
         "cancel",
         "gc",
+        "herd",
         "doctor",
         "tools",
         "mcp",

@@ -14,8 +14,8 @@ from tests.support.screens import APPROVED, ORDER, REJECTED, Screen, Stage
 NAMES = sorted(path.stem for path in (FOLDER / "commands").iterdir())
 PAGES = {name: Page(f"commands/{name}.md") for name in NAMES}
 CODES = {"0", "1", "2", "3", "4", "5"}
-# Their examples need a client, a terminal, a Pi or a run at work, and have tests of their own.
-NO_SCREEN = {"cancel", "host", "install", "mcp", "pi", "steer", "uninstall"}
+# Their examples need a client, a terminal, a Pi, agents or a run at work, and have their own tests.
+NO_SCREEN = {"cancel", "herd", "host", "install", "mcp", "pi", "steer", "uninstall"}
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ text. Digits of an id before it stand for any id, times and durations for any ti
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,16 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 MORE = "…"
+# What is said of managed agents has a story of its own.
+HERD_PAGES = frozenset(
+    {"herd.md", "tools/ask_owner.md"}
+    | {path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("tools/agent_*.md")}
+)
 _TIMES = frozenset({"at", "createdAt", "startedAt", "endedAt", "elapsedMs", "ms"})
 _ID = re.compile(r"[0-9a-f]{16}")
+# As it stands in an escaped pattern.
+_UUID = re.compile(r"[0-9a-f]{8}(?:\\-[0-9a-f]{4}){3}\\-[0-9a-f]{12}")
+_ANY_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _LINK = re.compile(r"\]\(([^)#]*)(?:#([\w-]+))?\)")
 _INLINE = re.compile(r"`\{([^}]*)\}`")
 _BACKTICKS = re.compile(r"^(`+) ?(.*?) ?\1$")
@@ -67,6 +75,47 @@ class Page:
         return json.loads(self.block(f"json {mark}"))
 
 
+def _plain(text: str) -> str:
+    """Return a cell's text without its links."""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
+
+
+def rule_faults(rows: list[Row], schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in what a table is not what a schema says."""
+    properties = schema["properties"]
+    if [row.name for row in rows] != list(properties):
+        yield f"the fields are {list(properties)}"
+        return
+    for row in rows:
+        default, rule = row.cells
+        field = properties[row.name]
+        expected = "none"
+        if row.name in schema.get("required", ()):
+            expected = "required"
+        elif "default" in field:
+            expected = f"`{json.dumps(field['default'])}`"
+        if default != expected:
+            yield f"{row.name}: the default is {expected}"
+        if not _plain(rule).startswith(field["description"]):
+            yield f"{row.name}: the rule is {field['description']}"
+
+
+def refusal_faults(rows: list[Row], said: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield what a table tells and nobody says, and what is said and the table does not tell.
+
+    Args:
+        rows: each with what is said, and its kind.
+        said: the kind and the words of each refusal.
+    """
+    heard = list(said)
+    for row in rows:
+        if not any(kind == row.cells[0] and fits(row.name, text) for kind, text in heard):
+            yield f"nobody says: {row.name}"
+    for kind, text in heard:
+        if not any(kind == row.cells[0] and fits(row.name, text) for row in rows):
+            yield f"it does not tell: {kind}: {text}"
+
+
 def anchor(heading: str) -> str:
     """Return what a link to a heading names."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
@@ -104,10 +153,21 @@ class Shapes:
             elif name == key:
                 yield f"{shape}: {name} is missing"
 
-    def unseen(self) -> set[tuple[str, str]]:
-        """Return the fields that no answer had."""
-        every = {(shape, name) for shape, rows in self._rows.items() for name in rows}
-        return every - self.seen
+    def unseen(
+        self, *, only: Collection[str] | None = None, but_for: Collection[str] = ()
+    ) -> set[tuple[str, str]]:
+        """Return the fields that no answer had.
+
+        Args:
+            only: the pages that count; None for all.
+            but_for: pages that do not.
+        """
+        shapes = {
+            shape: rows
+            for shape, rows in self._rows.items()
+            if (only is None or shape.split("#")[0] in only) and shape.split("#")[0] not in but_for
+        }
+        return {(shape, name) for shape, rows in shapes.items() for name in rows} - self.seen
 
     def _fields(self, shape: str) -> dict[str, tuple[str, Row]]:
         below = self._fields(self._extended[shape]) if shape in self._extended else {}
@@ -185,5 +245,6 @@ def fits(shown: str, real: str) -> bool:
     """Whether a text is what a page shows; ids differ, and `…` stands for anything."""
     pattern = re.escape(shown)
     pattern = re.sub(rf"[0-9a-f]{{4,}}{MORE}", "[0-9a-f]+", pattern)
+    pattern = _UUID.sub(_ANY_UUID, pattern)
     pattern = _ID.sub("[0-9a-f]{16}", pattern).replace(MORE, ".*")
     return re.fullmatch(pattern, real, re.DOTALL) is not None
