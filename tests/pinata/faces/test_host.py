@@ -53,10 +53,12 @@ def beacon(tmp_path: Path) -> Iterator[Beacon]:
 async def hosted(project: Project) -> AsyncIterator[HostServer]:
     """Have a host of the session `s1` inside the block."""
     session = Session.of("s1", project.env)
-    setting = Setting(project.env, "1.2.3", (), app.new_traffic())
+    traffic = app.new_traffic()
+    face = HostFace(session, project.env, traffic)
+    setting = Setting(project.env, "1.2.3", (), traffic, herd=face.open_herd)
     # What never happens fails the test that waits for it.
     with trio.fail_after(60):
-        async with open_host(session, setting, HostFace(session, project.env).works_with) as host:
+        async with open_host(session, setting, face.works_with) as host:
             yield host
 
 
