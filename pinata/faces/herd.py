@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.core.errors import ConflictError
+from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
 from pinata import app
 from pinata.faces import text
 from pinata.faces.command import Command, here, show
@@ -12,17 +12,17 @@ from pinata.tools.registry import Answer
 from pinata.work.observer import Silence
 
 
-class HerdRefusalError(ConflictError):
-    """What an owner of agents was asked for was not done.
-
-    Attributes:
-        error: why, as the tool tells it.
-    """
-
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        self.error = error
-        remedy = f"; {error['nextAction']}" if error.get("nextAction") else ""
-        super().__init__(f"{error['message']}{remedy}")
+def refusal(error: Mapping[str, Any]) -> PinataError:
+    """Return why an owner of agents did not do what it was asked for, as the tool tells it."""
+    remedy = f"; {error['nextAction']}" if error.get("nextAction") else ""
+    message = f"{error['message']}{remedy}"
+    match error["category"]:
+        case "invalid_request":
+            return UsageError(message)
+        case "internal_failure":
+            return ExternalError(message)
+        case _:
+            return ConflictError(message)
 
 
 async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
@@ -36,7 +36,7 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
         arguments = {"message": given.message, "files": files}
     answer = await app.call_owner(context, given.agent, f"agent_{given.action}", arguments)
     if not answer["ok"]:
-        raise HerdRefusalError(answer["error"])
+        raise refusal(answer["error"])
     show(given, answer, _LINES[given.action])
     return 0
 

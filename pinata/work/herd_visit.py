@@ -16,7 +16,7 @@ from agents.herdsman.identity import SessionId
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents
 from agents.herdsman.scan import scan
-from engine.core.errors import ConflictError, ExternalError, UsageError
+from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
 from engine.records.host import HostRecordV1, hello
 from engine.system import sockets
 from pinata.work.context import Context
@@ -68,12 +68,12 @@ class Visit:
         return sorted({_lead(here, one) for one in here})
 
     async def list_agents(self, lead: SessionId) -> dict[str, Any]:
-        """Return what `agent_list` tells a session.
-
-        Raises:
-            PinataError: that cannot be told.
-        """
-        return await self._call(lead, lead, "agent_list", {})
+        """Return what `agent_list` tells a session; where it cannot be asked, an error says why."""
+        try:
+            return await self._call(lead, lead, "agent_list", {})
+        except PinataError as error:
+            # Other sessions can be asked all the same.
+            return {"ok": False, "error": {"message": str(error)}}
 
     async def call(self, label: str, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a tool of the herd answers the owner of an agent.

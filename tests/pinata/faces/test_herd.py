@@ -1,0 +1,310 @@
+"""What a person at a terminal sees of managed agents, and what they can have their owners do."""
+
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
+from engine.records.host import hello
+from pinata import app
+from pinata.faces import cli
+from pinata.faces.arguments import parse
+from pinata.faces.herd import COMMANDS, refusal
+from pinata.faces.host import HostFace
+from pinata.work.host import Setting, open_host
+from pinata.work.host_client import attach
+from pinata.work.host_record import find_host
+from pinata.work.session import Session
+from tests.support.bridges import pi_in
+from tests.support.herd_desk import define_in
+from tests.support.herd_hosts import open_herd_host
+from tests.support.hosts import Client, Frame
+from tests.support.programs import wait_end
+from tests.support.projects import Project, says
+
+pytestmark = pytest.mark.slow
+
+KEY = "s1"
+HANGS = {"hang": True}
+Herd = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    project = Project.create(tmp_path, {"a.txt": "one\n"})
+    monkeypatch.chdir(project.repo.root)
+    return project
+
+
+@pytest.fixture
+def herd(project: Project, capfd: pytest.CaptureFixture[str]) -> Herd:
+    """Gives `pinata herd` what a person types, and returns what it prints."""
+
+    async def typed(*words: str, **environment: str) -> str:
+        given = parse(["herd", *words])
+        assert await COMMANDS["herd"](given, project.env | environment) == 0
+        return capfd.readouterr().out
+
+    return typed
+
+
+def define(project: Project, name: str, *turns: dict[str, Any], **more: object) -> None:
+    context = app.build_context(project.env, project.repo.root, project.recorder)
+    assert context.agent_dir is not None
+    define_in(context.agent_dir, name, {"*": list(turns)}, **more)
+
+
+@asynccontextmanager
+async def hosted(project: Project, key: str = KEY) -> AsyncIterator[None]:
+    session = Session.of(key, project.env)
+    traffic = app.new_traffic()
+    face = HostFace(session, project.env, traffic)
+    setting = Setting(project.env, "1.2.3", (), traffic, face.board, face.open_herd)
+    with trio.fail_after(60):
+        async with open_host(session, setting, face.works_with):
+            yield
+
+
+@asynccontextmanager
+async def attached(project: Project, key: str = KEY) -> AsyncIterator[Client]:
+    """Have the session's program there, which owns agents and is told nothing."""
+    first = {"type": "hello", "v": 1, "role": "session", "session": key}
+    cwd = str(project.repo.root)
+    attachment = await attach(Session.of(key, project.env), {}, first | {"cwd": cwd})
+    async with attachment.stream as stream:
+        client = Client(stream, attachment.heard)
+        await client.expect("welcome")
+        yield client
+
+
+async def delegate(client: Client, definition: str, label: str) -> Frame:
+    arguments = {"definition": definition, "label": label, "task": "Begin."}
+    await client.send(type="call", id=1, tool="agent_delegate", arguments=arguments)
+    frame = await client.expect("result")
+    assert frame["answer"]["ok"], frame
+    return frame
+
+
+async def refused(typed: Awaitable[str]) -> tuple[int, str]:
+    """Return the exit code of a command that is refused, and why."""
+    with pytest.raises(PinataError) as caught:
+        await typed
+    assert "\n" not in str(caught.value)
+    return cli.exit_code(caught.value), str(caught.value)
+
+
+def let_die(project: Project) -> None:
+    """Have all agents be of a process that is dead, and not of this one."""
+    folder = Path(project.env["HOME"]) / ".pi" / "agent" / "pinata" / "runtime" / "mailboxes-v4"
+    for path in folder.glob("*/state.json"):
+        state = json.loads(path.read_text())
+        state["proof"]["host"]["start_ticks"] -= 1
+        path.write_text(json.dumps(state))
+
+
+async def until(herd: Herd, expected: str) -> None:
+    while expected not in await herd("list"):
+        await trio.lowlevel.checkpoint()
+
+
+async def test_nobody_has_agents_where_none_were_started(herd: Herd) -> None:
+    assert await herd("list") == "no agents\n"
+    assert json.loads(await herd("list", "--json")) == {"sessions": []}
+    assert await refused(herd("inspect", "eye")) == (
+        2,
+        f"no agent is called 'eye' in {Path.cwd()}; there are none",
+    )
+
+
+async def test_agents_of_a_session_that_is_there_are_seen_corrected_answered_and_closed(
+    project: Project, herd: Herd
+) -> None:
+    define(project, "asker", says("ask_owner", question="One or two?"), HANGS)
+    define(project, "idler", HANGS)
+    async with hosted(project), attached(project) as client:
+        await delegate(client, "asker", "mouth")
+        await delegate(client, "idler", "hand")
+        await until(herd, "mouth: asker, blocked")
+        listed = await herd("list")
+        assert listed.startswith("session s1\n")
+        assert "  hand: idler, working; can be told to " in listed
+        (session,) = json.loads(await herd("list", "--json"))["sessions"]
+        assert [agent["agent"] for agent in session["agents"]] == ["hand", "mouth"]
+        assert "ask_owner" in await herd("inspect", "mouth")
+        assert "Begin." in await herd("transcript", "mouth")
+        assert json.loads(await herd("inspect", "mouth", "--json"))["ok"]
+        code, why = await refused(herd("steer", "mouth", "Hurry."))
+        assert code == 4, why
+        assert await herd("reply", "mouth", "Two.") == "mouth has taken it\n"
+        assert await herd("steer", "hand", "Hurry.") == "hand has taken it\n"
+        assert (await refused(herd("steer", "hand", " ")))[0] == 2
+        assert (await refused(herd("steer", "hand", "So.", "--file", "none.txt")))[0] == 2
+        assert await herd("steer", "hand", "So.", "--file", "a.txt") == "hand has taken it\n"
+        until_then = await herd("transcript", "mouth")
+        assert "Two." in until_then
+        for label in ("hand", "mouth"):
+            assert await herd("close", label) == f"{label} is closed\n"
+        assert await herd("list") == "no agents\n"
+
+
+async def test_agent_of_an_agent_is_spoken_to_as_its_owner_would(
+    project: Project, herd: Herd
+) -> None:
+    define(project, "idler", HANGS)
+    starts = says("agent_delegate", definition="idler", label="child", task="Wait.")
+    define(project, "boss", starts, {"text": "I wait."}, agents=["idler"])
+    async with hosted(project), attached(project) as client:
+        await delegate(client, "boss", "boss")
+        await until(herd, "child (of boss): idler, working")
+        assert await herd("steer", "child", "Hurry.") == "child has taken it\n"
+        assert "Wait." in await herd("transcript", "child")
+        assert json.loads(await herd("inspect", "child", "--json"))["ok"]
+        assert await herd("close", "child") == "child is closed\n"
+        await until(herd, "boss: boss, settling")
+
+
+async def test_what_is_left_of_agents_without_a_host_is_seen_read_and_closed(
+    project: Project, herd: Herd
+) -> None:
+    async with open_herd_host(project, KEY) as host:
+        host.define("scout", HANGS)
+        await host.delegate("scout", "eye", "Look around.")
+        await host.until({"eye": "working"})
+    let_die(project)
+    listed = await herd("list")
+    assert "eye: scout, lost; can be told to" in listed
+    assert "Look around." in await herd("transcript", "eye")
+    code, why = await refused(herd("steer", "eye", "Hurry."))
+    assert code == 4, why
+    assert (await refused(herd("inspect", "eye")))[0] == 4
+    code, why = await refused(herd("inspect", "ear"))
+    assert (code, why.endswith("; there are eye")) == (2, True)
+    assert await herd("close", "eye") == "eye is closed\n"
+    assert await herd("list") == "no agents\n"
+
+
+async def test_agent_may_look_and_change_nothing(project: Project, herd: Herd) -> None:
+    async with open_herd_host(project, KEY) as host:
+        host.define("scout", HANGS)
+        await host.delegate("scout", "eye", "Look around.")
+    let_die(project)
+    mark = {"PINATA_AGENT": "1"}
+    assert "eye" in await herd("list", **mark)
+    assert "Look around." in await herd("transcript", "eye", **mark)
+    for words in (("steer", "eye", "Go."), ("reply", "eye", "Go."), ("close", "eye")):
+        code, why = await refused(herd(*words, **mark))
+        assert (code, "PINATA_AGENT=1" in why) == (4, True)
+    assert "eye" in await herd("list")
+
+
+async def test_session_that_cannot_be_asked_is_listed_with_the_reason_beside_the_others(
+    project: Project, herd: Herd
+) -> None:
+    for key in ("s1", "s2"):
+        async with open_herd_host(project, key) as host:
+            host.define("scout", HANGS)
+            await host.delegate("scout", f"eye-of-{key}")
+    let_die(project)
+    file = Session.of("s1", project.env).host_file
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    listed = await herd("list")
+    assert f"session s1\n  {file} is damaged: " in listed
+    assert "session s2\n  eye-of-s2: scout, lost" in listed
+    code, why = await refused(herd("close", "eye-of-s1"))
+    assert (code, why.startswith(f"{file} is damaged: ")) == (5, True)
+    assert await herd("close", "eye-of-s2") == "eye-of-s2 is closed\n"
+
+
+async def test_person_sends_calls_of_tools_for_agents_and_nothing_else(project: Project) -> None:
+    session = Session.of(KEY, project.env)
+    async with hosted(project):
+        record = await find_host(session)
+        assert record is not None
+
+        @asynccontextmanager
+        async def visiting(owner: str = KEY, token: str = record.token) -> AsyncIterator[Client]:
+            stream = await trio.open_unix_socket(record.socket)
+            async with stream:
+                client = Client(stream)
+                first = hello(token, "person", KEY) | {"owner": owner, "cwd": "/"}
+                await client.send(**first)
+                yield client
+
+        async with visiting(token=f"{record.token}x") as client:
+            assert await client.receive() is None
+        for frame in ({"type": "goodbye", "reason": "quit"}, {"type": "fly"}):
+            async with visiting() as client:
+                await client.expect("welcome")
+                await client.send(**frame)
+                assert (await client.expect("refused"))["error"]
+                assert await client.receive() is None
+        async with visiting() as client:
+            await client.expect("welcome")
+            for tool in ("pinata_status", "runs", "agent_fly"):
+                await client.send(type="call", id=1, tool=tool, arguments={})
+                assert "no tool of managed agents" in (await client.expect("error"))["error"]
+            await client.send(type="call", id=2, tool="agent_list", arguments={})
+            assert (await client.expect("result"))["answer"]["ok"]
+        async with visiting(owner="nobody") as client:
+            await client.expect("welcome")
+            await client.send(type="call", id=1, tool="agent_list", arguments={})
+            assert "is not there" in (await client.expect("error"))["error"]
+        # Whoever visited took nobody's place, and the session can come.
+        async with attached(project):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("category", "kind"),
+    [
+        ("invalid_request", UsageError),
+        ("internal_failure", ExternalError),
+        ("agent_busy", ConflictError),
+        ("target_not_found", ConflictError),
+    ],
+)
+def test_refusal_has_the_exit_code_of_its_kind(category: str, kind: type[PinataError]) -> None:
+    told = refusal({"category": category, "message": "it is so", "nextAction": "do that"})
+    assert (type(told), str(told)) == (kind, "it is so; do that")
+
+
+async def test_agents_of_a_host_that_was_killed_are_lost_closed_and_continued(
+    project: Project,
+) -> None:
+    define(project, "scout", HANGS)
+    with pi_in(project) as pi:
+        async with pi.attached() as bridge:
+            arguments: dict[str, Any] = {"definition": "scout", "label": "eye", "task": "Look."}
+            told = (await bridge.answer("agent_delegate", **arguments))["answer"]
+            assert told["ok"], told
+            killed = pi.host
+            os.kill(killed, signal.SIGKILL)
+            await wait_end(killed)
+        listed = await trio.to_thread.run_sync(lambda: project.pinata("herd", "list"))
+        assert (listed.returncode, "eye: scout, lost" in listed.stdout) == (0, True), listed
+        steered = await trio.to_thread.run_sync(
+            lambda: project.pinata("herd", "steer", "eye", "Go.", "--json")
+        )
+        assert steered.returncode == 4
+        assert "error" in json.loads(steered.stderr)
+        async with pi.attached() as bridge:
+            (agent,) = (await bridge.answer("agent_list"))["answer"]["agents"]
+            assert (agent["agent"], agent["state"]) == ("eye", "lost")
+            assert (await bridge.answer("agent_close", agent="eye"))["answer"]["ok"]
+            again: dict[str, Any] = {"session": told["session_id"], "task": "Go on."}
+            continued = (await bridge.answer("agent_continue", **again))["answer"]
+            assert continued["ok"], continued
+            await bridge.leave("quit")
+        # The agent has its task: the host is there for it, although its session has ended.
+        closed = await trio.to_thread.run_sync(lambda: project.pinata("herd", "close", "eye"))
+        assert closed.stdout == "eye is closed\n"
+        for host in pi.hosts_alive():
+            await wait_end(host)
