@@ -169,7 +169,7 @@ class PlayedRuntime:
     def _begin(
         self, identity: Identity, started: Started, log: SessionLog, attendant: Attendant
     ) -> PlayedAgent:
-        conversation = PlayedConversation(identity.session, log, self._scripts[identity.of.label])
+        conversation = PlayedConversation(identity.session, log, self.script(identity.of.label))
         agent = PlayedAgent(identity, conversation, attendant, started)
         self.agents.append(agent)
         self._nursery.start_soon(self._live, agent)

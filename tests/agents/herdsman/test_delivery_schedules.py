@@ -196,6 +196,8 @@ def crash_points() -> list[str]:
 
 
 def play(stories: Sequence[LifeStory]) -> None:
+    # A loop cannot run in a loop.
+    crash_points()
     folder = Path(tempfile.mkdtemp(prefix="herd-"))
     try:
         history = History(folder)
