@@ -9,10 +9,11 @@ from agents.herdsman.asking import ASK_OWNER, AskRequest
 from agents.herdsman.errors import Category
 from agents.herdsman.projection import AgentState
 from agents.herdsman.runtime import ATTENTION, QUESTION, RESULT
+from agents.herdsman.tool_names import HERD_TOOL_NAMES
 from agents.schema import describe
-from pinata.app import HERD_TOOL_NAMES
 from pinata.tools.herd import TOOLS
-from tests.support.herd_story import ANY, ANY_AGENT, FILES, HerdStory, tell_herd_story
+from tests.support.herd_plays import tell_herd_story
+from tests.support.herd_story import ANY, ANY_AGENT, FILES, HerdStory
 from tests.support.reference import (
     HERD_PAGES,
     Page,
