@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from agents.herdsman.tool_names import HERD_TOOL_NAMES, LOOKING
 from agents.traffic import Traffic
 from agents.transcript import SaidMessage
 from engine.core.errors import ConflictError, UsageError
@@ -54,22 +55,9 @@ _MODULES: Final = {
 }
 RUNS: Final = "runs"
 _COMMANDS: Final = frozenset({RESUME, RERUN, GC})
-# They need a session that is told when agents have ended.
-HERD_TOOL_NAMES: Final = (
-    "agent_list",
-    "agent_delegate",
-    "agent_continue",
-    "agent_steer",
-    "agent_interrupt",
-    "agent_reply",
-    "agent_close",
-    "agent_inspect",
-    "agent_transcript",
-)
 TOOL_NAMES: Final = tuple(name for name in _MODULES if name not in _COMMANDS)
 # Their runs can be reached from other processes, also where this one ends with them.
 _CARRYING: Final = frozenset({"pinata_run", "pinata_repair", RESUME, RERUN})
-_LOOKING: Final = frozenset({"agent_list", "agent_inspect", "agent_transcript"})
 _AGENT_MARK = "PINATA_AGENT"
 
 
@@ -186,7 +174,7 @@ async def call_owner(
     Raises:
         PinataError: there is no such agent, or its host does not answer.
     """
-    if name not in _LOOKING:
+    if name not in LOOKING:
         refuse_agents(context.environment)
     return await (await _visit(context)).call(label, name, arguments)
 

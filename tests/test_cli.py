@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pinata.app import HERD_TOOL_NAMES, TOOL_NAMES
+from agents.herdsman.tool_names import HERD_TOOL_NAMES
+from pinata.app import TOOL_NAMES
 from tests.support.live import agents_left, live
 from tests.support.projects import (
     FAIL,

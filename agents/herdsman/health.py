@@ -12,7 +12,6 @@ from agents.herdsman.activity import inactive_ms
 from agents.herdsman.identity import GenerationId, RequestId
 from agents.herdsman.presence import Presence
 from agents.herdsman.projection import (
-    INSPECT,
     Evidence,
     is_starting,
     is_terminal,
@@ -20,6 +19,7 @@ from agents.herdsman.projection import (
 )
 from agents.herdsman.record import NoHandOff, OneHandOff
 from agents.herdsman.runtime import Lifecycle
+from agents.herdsman.tool_names import INSPECT
 
 HAND_OFF_AFTER_MS: Final = 10 * 60 * 1000
 ASK_AFTER_MS: Final = 5 * 60 * 1000

@@ -5,28 +5,18 @@ lists `agents` gets the tools to delegate to them. No definition can take the he
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.asking import ASK_OWNER
 from agents.herdsman.controller import Caller
 from agents.herdsman.errors import invalid
 from agents.herdsman.loadout import DELEGATES, refuse_to_take
+from agents.herdsman.tool_names import HERD_TOOL_NAMES
 from agents.roster import Roster, Unavailable
 from engine.core.quote import name_list, quote_value
 
-ASK_OWNER: Final = "ask_owner"
-CONTROLLER_TOOLS: Final = (
-    "agent_list",
-    "agent_delegate",
-    "agent_continue",
-    "agent_steer",
-    "agent_interrupt",
-    "agent_reply",
-    "agent_close",
-    "agent_inspect",
-    "agent_transcript",
-)
-_OWN_TOOLS = frozenset({ASK_OWNER, *CONTROLLER_TOOLS})
+_OWN_TOOLS = frozenset({ASK_OWNER, *HERD_TOOL_NAMES})
 # What an entry of the roster tells besides, each only where the definition states it.
 _SHOWN = (
     "backend",
@@ -65,7 +55,7 @@ def effective(definition: HerdDefinition, *, launched_by_lead: bool) -> Effectiv
         HerdError: INVALID_REQUEST: it excludes a tool that no agent can be without.
     """
     delegates = launched_by_lead and _wants_to_delegate(definition)
-    mandatory = (ASK_OWNER, *CONTROLLER_TOOLS) if delegates else (ASK_OWNER,)
+    mandatory = (ASK_OWNER, *HERD_TOOL_NAMES) if delegates else (ASK_OWNER,)
     refuse_to_take(definition, mandatory)
     return Effective(
         replace(

@@ -13,13 +13,7 @@ from agents.herdsman.identity import RequestId
 from agents.herdsman.presence import Observed, Presence
 from agents.herdsman.record import Contents, NoHandOff, OneHandOff, UnclearHandOff
 from agents.herdsman.runtime import Lifecycle
-
-INSPECT: Final = "agent_inspect"
-TRANSCRIPT: Final = "agent_transcript"
-STEER: Final = "agent_steer"
-INTERRUPT: Final = "agent_interrupt"
-REPLY: Final = "agent_reply"
-CLOSE: Final = "agent_close"
+from agents.herdsman.tool_names import CLOSE, INSPECT, INTERRUPT, REPLY, STEER, TRANSCRIPT
 
 _AT_REST: Final = frozenset({Lifecycle.IDLE, Lifecycle.DONE})
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from agents.herdsman.tool_names import REPLY
 from pinata.faces.text import visible
 
 MOST_ROWS: Final = 8
@@ -58,7 +59,7 @@ def _below(agents: Sequence[Agent], parent: str | None) -> list[Agent]:
 
 
 def _row(agent: Agent) -> str:
-    needs_you = "agent_reply" in agent["available_tools"] or "result_error" in agent
+    needs_you = REPLY in agent["available_tools"] or "result_error" in agent
     mark = _NEEDS_YOU if needs_you else " "
     name = visible(str(agent["agent"]))[:_NAME_CHARS]
     definition = visible(str(agent["agent_definition"]))[:_NAME_CHARS]

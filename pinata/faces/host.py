@@ -17,6 +17,7 @@ import trio
 
 import pinata
 from agents.herdsman.identity import SessionId
+from agents.herdsman.tool_names import HERD_TOOL_NAMES
 from agents.traffic import Traffic
 from engine.core.errors import PinataError, UsageError
 from engine.core.events import Trace
@@ -112,7 +113,7 @@ class HostFace:
             context = self._context(runtime, asked.cwd, Silence(), trust=asked.trust)
             typed = str(asked.arguments.get("text", ""))
             return {"text": await SessionCommands(runtime, self.board).carry_out(context, typed)}
-        if asked.tool in app.HERD_TOOL_NAMES:
+        if asked.tool in HERD_TOOL_NAMES:
             return await self._manage(runtime, asked)
         if asked.owner is not None:
             raise UsageError(f"{asked.tool} is no tool of managed agents")

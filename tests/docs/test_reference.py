@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from agents.herdsman.asking import ASK_OWNER
+from agents.herdsman.tool_names import HERD_TOOL_NAMES
 from engine.core.errors import (
     ConflictError,
     CorruptionError,
@@ -16,7 +17,7 @@ from engine.core.errors import (
 )
 from engine.core.outcome import Status
 from pinata import app
-from pinata.app import HERD_TOOL_NAMES, TOOL_NAMES
+from pinata.app import TOOL_NAMES
 from pinata.work.receipt import ReceiptStatus
 from tests.support.reference import (
     FOLDER,

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from agents.herdsman.tool_names import HERD_TOOL_NAMES, LOOKING
 from engine.core.errors import UsageError
 from pinata import app
+from pinata.tools.herd import TOOLS as HERD_TOOLS
 from pinata.work.observer import Silence
 from tests.support.projects import Project, reports, scout
 
@@ -91,4 +93,8 @@ def test_version_loads_nothing_from_outside(project: Project) -> None:
 
 def test_tools_of_managed_agents_stand_behind_those_of_runs() -> None:
     names = [tool["name"] for tool in app.describe_all_tools()]
-    assert names == [*app.TOOL_NAMES, *app.HERD_TOOL_NAMES]
+    assert names == [*app.TOOL_NAMES, *HERD_TOOL_NAMES]
+
+
+def test_tools_that_may_be_called_from_an_agents_shell_are_those_that_change_nothing() -> None:
+    assert {name for name, tool in HERD_TOOLS.items() if not tool.changes_state} == LOOKING

@@ -15,9 +15,10 @@ from agents.herdsman.health import (
     still_holds,
 )
 from agents.herdsman.presence import Observed
-from agents.herdsman.projection import INSPECT, AgentState, Evidence
+from agents.herdsman.projection import AgentState, Evidence
 from agents.herdsman.record import Contents, RequestKind, UnclearHandOff
 from agents.herdsman.runtime import Lifecycle
+from agents.herdsman.tool_names import INSPECT
 from tests.support.herd_records import (
     LOST,
     NOW_MS,

@@ -5,9 +5,10 @@ import pytest
 from agents.herdsman.health import Facts, Notice, advance, after
 from agents.herdsman.health_text import CAPTURE_LINES, notice_message
 from agents.herdsman.presence import Observed
-from agents.herdsman.projection import CLOSE, INSPECT, Evidence
+from agents.herdsman.projection import Evidence
 from agents.herdsman.record import Contents
 from agents.herdsman.runtime import ATTENTION, Lifecycle
+from agents.herdsman.tool_names import CLOSE, INSPECT
 from tests.support.herd_records import (
     LOST,
     NOW_MS,

@@ -9,10 +9,10 @@ from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import SessionId
 from agents.herdsman.listing import agent_records
 from agents.herdsman.look import Look
-from agents.herdsman.projection import CLOSE
 from agents.herdsman.record import Contents, UnclearHandOff
 from agents.herdsman.runtime import Inventory, Lifecycle
 from agents.herdsman.scan import DIAGNOSTIC_LIMIT_CHARS, Scan, Unreadable
+from agents.herdsman.tool_names import CLOSE
 from tests.support.herd_arbitrary import SESSIONS, herds_and_inventories
 from tests.support.herd_records import (
     LEAD,

@@ -19,12 +19,6 @@ from agents.herdsman.preflight import (
 )
 from agents.herdsman.presence import Observed, Presence, alias_of, observe
 from agents.herdsman.projection import (
-    CLOSE,
-    INSPECT,
-    INTERRUPT,
-    REPLY,
-    STEER,
-    TRANSCRIPT,
     AgentState,
     Evidence,
     available_tools,
@@ -35,6 +29,7 @@ from agents.herdsman.projection import (
 )
 from agents.herdsman.record import Contents, State
 from agents.herdsman.runtime import Inventory
+from agents.herdsman.tool_names import CLOSE, INSPECT, INTERRUPT, REPLY, STEER, TRANSCRIPT
 from tests.support.herd_arbitrary import (
     SESSIONS,
     herds,
