@@ -82,19 +82,5 @@ class Family:
         )
 
 
-def lead_view(
-    contents: Sequence[Contents], session: SessionId, workspace: str
-) -> tuple[Visible, ...]:
-    """Return what a lead may see: its own agents, by label, and then those that work for these."""
-    return Family(contents, workspace).below(session)
-
-
-def agent_view(
-    contents: Sequence[Contents], session: SessionId, workspace: str
-) -> tuple[Visible, ...]:
-    """Return what a delegating agent may see: its own agents, by label."""
-    return tuple(Visible(one) for one in Family(contents, workspace).working_for(session))
-
-
 def _label(contents: Contents) -> str:
     return contents.state.of.label

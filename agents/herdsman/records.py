@@ -280,11 +280,6 @@ ASK: Final = Form("question", REQUEST_LIMIT_BYTES, TypeAdapter(Ask), _ask_faults
 RESULT: Final = Form("result", RESULT_LIMIT_BYTES, TypeAdapter(Result), _result_faults)
 
 
-def encode_request(request: Request) -> bytes:
-    """Return what a request is stored as; see `Form.encode`."""
-    return REQUEST.encode(request)
-
-
 def request_size(draft: Request) -> int:
     """Return how long a request is stored, in bytes; it need not be complete yet.
 

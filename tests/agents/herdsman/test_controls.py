@@ -18,7 +18,7 @@ from agents.herdsman.identity import GenerationId, RequestId
 from agents.herdsman.mailbox import delegation_lock
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Binding, RejectionCode, Request, RequestKind, State
-from agents.herdsman.records import encode_request
+from agents.herdsman.records import REQUEST
 from agents.herdsman.runtime import BINDING, Entry, Lifecycle
 from agents.herdsman.submit import leave
 from tests.support.herd_owners import TASK, Stage
@@ -357,10 +357,10 @@ async def test_a_record_of_just_the_limit_is_left_and_a_byte_more_is_refused(sta
     scout = await stage.add("scout")
     await change_config(stage.premises, {"mailboxPayloadLimitBytes": 2048})
     empty = Request(scout.of, RequestId(uid("any")), RequestKind.STEER, "x", NOW_MS)
-    text = "x" * (2048 - len(encode_request(empty)) + 1)
+    text = "x" * (2048 - len(REQUEST.encode(empty)) + 1)
     async with stage.answering("scout") as answered:
         await tell(stage, message=text)
-    assert len(encode_request(answered[0])) == 2048
+    assert len(REQUEST.encode(answered[0])) == 2048
     error = await refused(stage, message=f"{text}x")
     assert error.trouble.category is Category.INVALID_REQUEST
     assert "2,049 bytes" in str(error)

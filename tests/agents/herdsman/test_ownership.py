@@ -1,4 +1,4 @@
-from agents.herdsman.ownership import Family, Visible, agent_view, lead_view
+from agents.herdsman.ownership import Family, Visible
 from agents.herdsman.record import Contents
 from tests.support.herd_records import LEAD, WORKSPACE, mailbox, session
 
@@ -6,7 +6,7 @@ OTHER_LEAD = session("other lead")
 
 
 def seen_by_lead(*contents: Contents) -> tuple[Visible, ...]:
-    return lead_view(contents, LEAD, WORKSPACE)
+    return Family(contents, WORKSPACE).below(LEAD)
 
 
 def under(parent: str, label: str) -> Contents:
@@ -40,7 +40,7 @@ def test_lead_sees_its_own_agents_first_and_the_others_with_their_parent() -> No
 def test_grandchild_whose_parent_is_gone_is_shown_to_no_lead() -> None:
     orphan = under("parent", "child")
     assert seen_by_lead(mailbox("else"), orphan) == (Visible(mailbox("else")),)
-    assert lead_view((orphan,), OTHER_LEAD, WORKSPACE) == ()
+    assert Family((orphan,), WORKSPACE).below(OTHER_LEAD) == ()
 
 
 def test_two_that_own_each_other_are_shown_to_no_lead() -> None:
@@ -68,7 +68,7 @@ def test_same_session_in_another_workspace_makes_no_doubt() -> None:
 def test_nothing_is_attributed_to_a_lead_whose_session_a_record_calls_an_agents() -> None:
     twin = mailbox("twin", owner=OTHER_LEAD, session=LEAD)
     assert seen_by_lead(twin, mailbox("mine")) == ()
-    assert lead_view((twin, mailbox("mine")), OTHER_LEAD, WORKSPACE) == (
+    assert Family((twin, mailbox("mine")), WORKSPACE).below(OTHER_LEAD) == (
         Visible(twin),
         Visible(mailbox("mine"), twin.state.of.label),
     )
@@ -77,7 +77,7 @@ def test_nothing_is_attributed_to_a_lead_whose_session_a_record_calls_an_agents(
 def test_delegating_agent_sees_its_own_agents_alone() -> None:
     parent, child, deep = mailbox("parent"), under("parent", "child"), under("child", "deep")
     everything = (parent, child, deep, mailbox("leaf"))
-    assert agent_view(everything, session("parent"), WORKSPACE) == (Visible(child),)
+    assert list(Family(everything, WORKSPACE).working_for(session("parent"))) == [child]
 
 
 def test_children_are_told_by_label() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.health import Facts, Memory, Notice, Reason, advance, after, condition_of
-from agents.herdsman.ownership import Family, agent_view, lead_view
+from agents.herdsman.ownership import Family
 from agents.herdsman.preflight import (
     ClosePlan,
     check_inspect,
@@ -138,7 +138,7 @@ def test_no_agent_is_shown_to_two_leads_or_twice_and_own_agents_come_first(
 ) -> None:
     shown = []
     for session in SESSIONS:
-        view = lead_view(herd, session, WORKSPACE)
+        view = Family(herd, WORKSPACE).below(session)
         shown += [one.contents.state.of.label for one in view]
         assert [one.is_direct for one in view] == sorted(
             (one.is_direct for one in view), reverse=True
@@ -154,7 +154,7 @@ def test_delegating_agent_is_shown_those_that_name_it_and_nobody_else(
     herd: tuple[Contents, ...],
 ) -> None:
     for session in SESSIONS:
-        shown = {one.contents.state.of.label for one in agent_view(herd, session, WORKSPACE)}
+        shown = {one.state.of.label for one in Family(herd, WORKSPACE).working_for(session)}
         assert shown == {
             one.state.of.label
             for one in herd
