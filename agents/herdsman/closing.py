@@ -1,21 +1,26 @@
 """Closing an agent: it is stopped, with all that work for it before it, and its records removed.
 
 Who works for another goes before it, and the state file last of its mailbox, so that what is left
-after a failure can be found and closed again. Saved sessions and results are never touched.
+after a failure can be found and closed again. Saved sessions and results are never touched. Where
+an agent is gone that was to be brought a result, the text of that is kept where all texts are.
 """
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from agents.herdsman.artifacts import Provenance, save_artifact
 from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError, ambiguous, broken
-from agents.herdsman.identity import Identity, Label
+from agents.herdsman.identity import Identity, Label, RequestId
 from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox import Mailbox, delegation_lock, lifecycle_lock
 from agents.herdsman.preflight import ClosePlan, CloseStep, check_closable, check_same
 from agents.herdsman.presence import Presence
 from agents.herdsman.projection import undelivered_results
+from agents.herdsman.record import Contents, State
+from agents.herdsman.records import UnreadableRecordError
+from agents.herdsman.references import Canonical
 from agents.herdsman.submit import claim_soon, read_exact
 from engine.core.errors import PinataError
 
@@ -28,7 +33,9 @@ async def close(controller: Controller, *, agent: str) -> dict[str, Any]:
     A question that it waits with is given up. What was closed before a failure stays closed.
 
     Returns:
-        With `cleanup_error` where the agent is gone and its records could not be removed.
+        With `cleanup_error` where the agent is gone and its records could not be removed, and with
+        `kept_results` where agents below it had results for one that is gone: what these are known
+        by from now on, by the labels of their agents.
 
     Raises:
         HerdError: the agent was not closed; `details` name those below it that were.
@@ -44,6 +51,8 @@ async def close(controller: Controller, *, agent: str) -> dict[str, Any]:
             details["closed"] = list(closing.closed)
         raise error.told(operation=_CLOSE, ids=ids, details=details) from error
     answer: dict[str, Any] = {"action": _CLOSE, "agent": agent}
+    if closing.kept:
+        answer["kept_results"] = dict(closing.kept)
     cleanup_error = controller.cleanup_errors.get(closing.target.of.generation)
     return answer if cleanup_error is None else {**answer, "cleanup_error": cleanup_error}
 
@@ -97,11 +106,13 @@ class _Closing:
     Attributes:
         target: the agent of the call.
         closed: those below it that are closed.
+        kept: what the results of those below it are known by that nobody can be brought any more.
     """
 
     controller: Controller
     target: Identity
     closed: list[Label] = field(default_factory=list)
+    kept: dict[Label, str] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Close all.
@@ -126,10 +137,11 @@ class _Closing:
                 plan = await self._plan()
             await self.end(self.target)
 
-    async def end(self, identity: Identity) -> None:
+    async def end(self, identity: Identity, *, is_orphan: bool = False) -> None:
         """Stop one agent and remove its records, whose lock is held.
 
-        That these cannot be removed is no failure: the agent is gone, and it is remembered.
+        The result of an orphan is kept; see `CloseStep`. That the records cannot be removed is no
+        failure: the agent is gone, and it is remembered.
 
         Raises:
             HerdError: its records are all there; it may have been stopped.
@@ -138,9 +150,11 @@ class _Closing:
         seen = await self._look()
         contents = await read_exact(mailbox, identity)
         observed = seen.observe(contents.state)
-        check_closable(contents, observed)
+        check_closable(contents, observed, is_orphan=is_orphan)
         if observed.presence is Presence.LIVE:
-            await self._stop(mailbox, identity)
+            contents = await self._stop(mailbox, identity, is_orphan=is_orphan)
+        for request in undelivered_results(contents):
+            await self._keep(mailbox, contents.state, request)
         generation, errors = identity.of.generation, self.controller.cleanup_errors
         try:
             await mailbox.remove()
@@ -149,11 +163,12 @@ class _Closing:
         else:
             errors.pop(generation, None)
 
-    async def _stop(self, mailbox: Mailbox, identity: Identity) -> None:
+    async def _stop(self, mailbox: Mailbox, identity: Identity, *, is_orphan: bool) -> Contents:
+        """Stop an agent; return what is in its mailbox then."""
         async with lifecycle_lock(self.controller.premises, identity.of.workspace):
             await self.controller.runtime.stop(identity)
         contents = await read_exact(mailbox, identity)
-        if undelivered_results(contents):
+        if undelivered_results(contents) and not is_orphan:
             raise ambiguous(
                 f"agent {identity.of.label!r} has produced a result while it was stopped",
                 next_action="go on: the result is delivered, and the agent closed, by itself",
@@ -163,6 +178,23 @@ class _Closing:
                 f"agent {identity.of.label!r} is still there after it was stopped",
                 next_action="call agent_list, and close it again if that is offered",
             )
+        return contents
+
+    async def _keep(self, mailbox: Mailbox, state: State, request: RequestId) -> None:
+        """Keep the text of a result for good; one that failed has none.
+
+        Raises:
+            HerdError: it cannot be kept (INTERNAL_FAILURE), or not be read (TARGET_AMBIGUOUS).
+        """
+        label = state.of.label
+        try:
+            result = await mailbox.read_result(request)
+        except UnreadableRecordError as error:
+            raise ambiguous(f"the result of agent {label!r} cannot be read: {error}") from error
+        if result is not None and result.text is not None:
+            provenance = Provenance(label, state.definition, state.cwd, state.session)
+            await save_artifact(self.controller.premises, request, provenance, result.text)
+            self.kept[label] = str(Canonical(request))
 
     async def _close_below(self, step: CloseStep) -> None:
         """Close an agent that works for another; its records must be gone then.
@@ -173,7 +205,7 @@ class _Closing:
         identity = step.identity
         try:
             async with claim_soon(_mailbox(self.controller, identity)):
-                await self.end(identity)
+                await self.end(identity, is_orphan=step.is_orphan)
             left = self.controller.cleanup_errors.get(identity.of.generation)
             if left is not None:
                 raise broken(

@@ -29,11 +29,13 @@ class CloseStep:
     Attributes:
         observed: live or lost.
         parent: the agent that it works for; None for the one that the call names.
+        is_orphan: that agent is proved to be gone, so nobody can be brought its result any more.
     """
 
     contents: Contents
     observed: Observed
     parent: Identity | None = None
+    is_orphan: bool = False
 
     @property
     def identity(self) -> Identity:
@@ -78,7 +80,8 @@ def plan_close(
     """Return what closing an agent closes.
 
     The agent of a delegating agent has none of its own, so it is closed alone; then nothing else
-    that is in the workspace matters.
+    that is in the workspace matters. A result for an agent that is gone, which nothing can deliver,
+    keeps nobody from being closed: whoever closes keeps its text.
 
     Args:
         target: an agent of the caller itself.
@@ -100,12 +103,18 @@ def plan_close(
         )
     else:
         concerned = _cascade(target, family)
+    seen = {contents.state.identity: observe(contents.state) for contents, _ in concerned}
     steps = [
-        CloseStep(contents, observe(contents.state), parent)
+        CloseStep(
+            contents,
+            seen[contents.state.identity],
+            parent,
+            is_orphan=parent is not None and seen[parent].presence is Presence.LOST,
+        )
         for contents, parent in reversed(concerned)
     ]
     for step in steps:
-        check_closable(step.contents, step.observed)
+        check_closable(step.contents, step.observed, is_orphan=step.is_orphan)
     return ClosePlan(tuple(steps))
 
 
@@ -125,8 +134,13 @@ def _cascade(target: Contents, family: Family) -> list[tuple[Contents, Identity 
     return found
 
 
-def check_closable(contents: Contents, observed: Observed) -> None:
+def check_closable(contents: Contents, observed: Observed, *, is_orphan: bool = False) -> None:
     """Check that closing a generation loses nothing, as its mailbox and an inventory have it now.
+
+    Args:
+        contents: its mailbox.
+        observed: what an inventory shows of it.
+        is_orphan: see `CloseStep`.
 
     Raises:
         HerdError: TARGET_AMBIGUOUS, or AGENT_BUSY while it is being started.
@@ -136,7 +150,7 @@ def check_closable(contents: Contents, observed: Observed) -> None:
         raise _unproved(label)
     if is_starting(contents):
         raise busy(f"agent {label!r} is being started", next_action="wait until it has started")
-    if undelivered_results(contents):
+    if undelivered_results(contents) and not is_orphan:
         raise ambiguous(
             f"a result of agent {label!r} is still to be delivered",
             next_action="go on: the result is delivered, and the agent closed, by itself",

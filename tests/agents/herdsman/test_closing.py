@@ -17,12 +17,12 @@ from agents.herdsman.identity import GenerationId, Identity
 from agents.herdsman.look import look
 from agents.herdsman.mailbox import Mailbox, delegation_lock
 from agents.herdsman.reads import list_agents
-from agents.herdsman.record import Ask
+from agents.herdsman.record import Ask, Failure, FailureCode, Result
 from agents.herdsman.runtime import Lifecycle
 from agents.herdsman.submit import claim_soon
 from tests.support.deaths import Died, dying_at, failing_at, passed_points
 from tests.support.herd_owners import TASK, Stage
-from tests.support.herd_records import NOW_MS, ask_id, session, uid
+from tests.support.herd_records import NOW_MS, ask_id, request, session, uid
 
 # Where the disk breaks after all but the state of a mailbox is gone.
 BROKEN = "herd.mailbox.emptied"
@@ -373,3 +373,60 @@ async def test_a_close_that_dies_anywhere_is_finished_by_a_later_one(tmp_path: P
             await close(stage.controller(), agent="lead-dev")
         assert await labels(stage) == set()
         assert not await stage.mailbox("lead-dev").is_occupied()
+
+
+async def test_a_result_for_an_agent_that_is_gone_is_kept_and_holds_nobody_up(
+    stage: Stage,
+) -> None:
+    parent = await stage.add_parent("lead-dev", "one", "two")
+    await stage.change("two", active=request("two"))
+    for label in ("one", "two"):
+        await stage.finish(label)
+    assert "agent_close" not in await tools(stage, "lead-dev")
+    stage.see(parent, None)
+    assert "agent_close" in await tools(stage, "lead-dev")
+    answer = await close(stage.controller(), agent="lead-dev")
+    assert answer["kept_results"] == {"one": f"result:{TASK}", "two": f"result:{request('two')}"}
+    assert await labels(stage) == set()
+    assert (stage.premises.results / TASK).read_text().endswith("done")
+
+
+async def test_a_result_that_appears_while_an_orphan_is_stopped_is_kept(stage: Stage) -> None:
+    parent = await stage.add_parent("lead-dev", "one")
+    stage.see(parent, None)
+
+    async def finish(identity: Identity) -> None:
+        await stage.finish("one")
+
+    stage.runtime.while_stopping = finish
+    answer = await close(stage.controller(), agent="lead-dev")
+    assert answer["kept_results"] == {"one": f"result:{TASK}"}
+
+
+async def test_a_failure_for_an_agent_that_is_gone_has_nothing_to_keep(stage: Stage) -> None:
+    parent = await stage.add_parent("lead-dev", "one")
+    state = await stage.change("one", active=None, completed=TASK)
+    failure = Failure(FailureCode.EMPTY_RESULT, "it said nothing")
+    result = Result(state.of, TASK, "failed", NOW_MS, error=failure)
+    await stage.mailbox("one").write_result(result)
+    stage.see(parent, None)
+    assert "kept_results" not in await close(stage.controller(), agent="lead-dev")
+    assert await labels(stage) == set()
+
+
+async def test_a_result_that_cannot_be_kept_stays_where_it_is(stage: Stage) -> None:
+    parent = await stage.add_parent("lead-dev", "one")
+    await stage.finish("one")
+    stage.see(parent, None)
+    with failing_at("herd.artifact.written"):
+        error = await refused(stage, "lead-dev")
+    assert error.trouble.category is Category.INTERNAL_FAILURE
+    path = stage.mailbox("one").folder / f"result-{TASK}.json"
+    whole = path.read_bytes()
+    path.write_text("{")
+    error = await refused(stage, "lead-dev")
+    assert error.trouble.category is Category.TARGET_AMBIGUOUS
+    path.write_bytes(whole)
+    assert await labels(stage) == {"lead-dev", "one"}
+    await close(stage.controller(), agent="lead-dev")
+    assert await labels(stage) == set()
