@@ -79,7 +79,9 @@ def _is_agents(request: ModelRequest) -> bool:
 
 def _tells_of_agents(request: ModelRequest) -> bool:
     """Return whether the session was woken by a message of its herd, and not by a person."""
-    *_, last = request.body["messages"]
+    messages = request.body["messages"]
+    assert isinstance(messages, list)
+    *_, last = messages
     return json.dumps(last["content"]).lstrip('[{"').startswith(_TOLD)
 
 
