@@ -175,6 +175,14 @@ class AuthFile:
     keys: Mapping[str, Secret | None] = field(default_factory=lambda: MappingProxyType({}))
 
 
+def key_files(folder: Path | None) -> tuple[Path, ...]:
+    """Return the files in the Pi agent directory that may hold keys, there or not.
+
+    There are none where nobody knows the directory.
+    """
+    return () if folder is None else (folder / AUTH_FILE, folder / MODELS_FILE)
+
+
 def read_models_file(folder: Path) -> ModelsFile:
     """Read the `models.json` in `folder`; blocks, so call it in a thread.
 

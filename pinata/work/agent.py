@@ -18,6 +18,7 @@ from agents.loop import (
     ProviderFailed,
     Submitted,
 )
+from agents.models.pi_files import key_files
 from agents.submission import SubmissionRules, decode_submission
 from engine.core.ids import TaskId
 from engine.core.outcome import FailureStage
@@ -33,8 +34,6 @@ from worktrees.hygiene import Repository
 
 # Of what was wrong with a result, in the reason why there is none.
 _MOST_SAID = 300
-# In the Pi agent directory; either may hold keys.
-_KEY_FILES = ("auth.json", "models.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,6 @@ def has_codemode(definition: Definition, config: RunConfig) -> bool:
 
 
 def _context(workshop: Workshop, draft: Draft, place: Repository) -> ToolContext:
-    keys = workshop.run.context.agent_dir
     root = workshop.roots.get(place.root)
     return ToolContext(
         root=place.root,
@@ -117,7 +115,7 @@ def _context(workshop: Workshop, draft: Draft, place: Repository) -> ToolContext
         list_files=partial(list_files, place),
         shell=workshop.shell,
         identity=None if root is None else (root.device, root.inode),
-        secrets=() if keys is None else tuple(keys / name for name in _KEY_FILES),
+        secrets=key_files(workshop.run.context.agent_dir),
     )
 
 

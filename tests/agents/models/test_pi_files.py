@@ -13,6 +13,7 @@ from agents.models.pi_files import (
     MODELS_FILE,
     FaultyFileError,
     ModelEntry,
+    key_files,
     read_auth_file,
     read_models_file,
 )
@@ -180,3 +181,10 @@ def test_a_faulty_login_is_told_without_its_value(
         read_auth_file(write(tmp_path, AUTH_FILE, {"loop": login}))
     assert caught.value.problem.startswith(problem)
     assert KEY not in str(caught.value)
+
+
+def test_files_that_may_hold_keys_lie_in_the_agent_directory_if_there_is_one(
+    tmp_path: Path,
+) -> None:
+    assert key_files(tmp_path) == (tmp_path / "auth.json", tmp_path / "models.json")
+    assert key_files(None) == ()
