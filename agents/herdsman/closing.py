@@ -120,15 +120,11 @@ class _Closing:
         Raises:
             HerdError: see `close`.
         """
-        caller, premises = self.controller.caller, self.controller.premises
         async with AsyncExitStack() as stack:
-            if not caller.is_lead:
-                # Whoever closes the caller with its agents must not meet it at work on them.
-                own = delegation_lock(premises, caller.workspace, caller.session)
-                await stack.enter_async_context(own)
+            await stack.enter_async_context(self.controller.claim_delegation())
             # The agent starts and tells no others from here on.
             of = self.target.of
-            theirs = delegation_lock(premises, of.workspace, self.target.session)
+            theirs = delegation_lock(self.controller.premises, of.workspace, self.target.session)
             await stack.enter_async_context(theirs)
             await stack.enter_async_context(claim_soon(_mailbox(self.controller, self.target)))
             plan = await self._plan()

@@ -6,7 +6,6 @@ has it: no agent that is there, and no record whose agent cannot be accounted fo
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from agents.herdsman.config import read_config
 from agents.herdsman.controller import Caller, Controller
 from agents.herdsman.errors import HerdError, ambiguous, broken, busy, invalid
 from agents.herdsman.look import Look, look
-from agents.herdsman.mailbox import activation_lock, delegation_lock
+from agents.herdsman.mailbox import activation_lock
 from agents.herdsman.policy import Effective
 from agents.herdsman.runtime import SavedSession
 from agents.herdsman.saved_session import (
@@ -55,15 +54,10 @@ async def continue_(
             session.
     """
     try:
-        async with AsyncExitStack() as stack:
-            caller = controller.caller
-            if not caller.is_lead:
-                # Whoever closes the caller with its agents must not meet it at work on them.
-                own = delegation_lock(controller.premises, caller.workspace, caller.session)
-                await stack.enter_async_context(own)
+        async with controller.claim_delegation():
             path = await _find(controller, session)
-            await stack.enter_async_context(activation_lock(controller.premises, str(path)))
-            return await _continue(controller, path, task, files)
+            async with activation_lock(controller.premises, str(path)):
+                return await _continue(controller, path, task, files)
     except HerdError as error:
         raise error.told(operation=_CONTINUE) from error
     except ExternalError as error:

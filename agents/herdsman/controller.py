@@ -1,6 +1,7 @@
 """One session that owns agents, with all that its calls to the herd work with."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import trio
 
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.identity import GenerationId, Label, SessionId
+from agents.herdsman.mailbox import delegation_lock
 from agents.herdsman.owner import OwnerSession
 from agents.herdsman.premises import Premises
 from agents.herdsman.runtime import Attendant, Runtime, SavedSession
@@ -84,3 +86,16 @@ class Controller:
     turn: trio.Lock = field(default_factory=trio.Lock)
     cleanup_errors: dict[GenerationId, str] = field(default_factory=dict)
     delivery_errors: dict[GenerationId, str] = field(default_factory=dict)
+
+    def claim_delegation(self) -> AbstractAsyncContextManager[None]:
+        """Have an agent's own agents to it inside the block; nobody else changes those of a lead.
+
+        Whoever closes the caller with its agents must not meet it at work on them.
+
+        Raises:
+            HerdError: AGENT_BUSY, on entering: the caller is being closed, or changes them now.
+        """
+        caller = self.caller
+        if caller.is_lead:
+            return nullcontext()
+        return delegation_lock(self.premises, caller.workspace, caller.session)

@@ -5,7 +5,6 @@ agent's mailbox, where what allows it is checked once more. None starts another 
 """
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from agents.herdsman.controller import Controller
 from agents.herdsman.errors import Category, HerdError, Trouble, not_found
 from agents.herdsman.identity import RequestId
 from agents.herdsman.look import look
-from agents.herdsman.mailbox import Mailbox, delegation_lock
+from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.preflight import check_interrupt, check_reply, check_steer
 from agents.herdsman.projection import Evidence
 from agents.herdsman.record import (
@@ -149,12 +148,7 @@ class _Call:
 
     async def _leave(self, controller: Controller, found: Evidence, request: Request) -> None:
         identity = found.contents.state.identity
-        async with AsyncExitStack() as stack:
-            if not controller.caller.is_lead:
-                # Whoever closes the caller with its agents must not meet it at work on them.
-                caller = controller.caller
-                own = delegation_lock(controller.premises, caller.workspace, caller.session)
-                await stack.enter_async_context(own)
+        async with controller.claim_delegation():
             again = await self._find(controller)
 
             def permit(contents: Contents) -> None:

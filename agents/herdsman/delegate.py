@@ -1,7 +1,6 @@
 """Hands a task to a new agent in a session of its own."""
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from agents.herdsman.assignment import Assignment, Order
@@ -10,7 +9,6 @@ from agents.herdsman.controller import Controller
 from agents.herdsman.errors import Category, HerdError, Trouble, invalid
 from agents.herdsman.identity import LABEL_PATTERN, Label, is_label
 from agents.herdsman.labels import label_candidates
-from agents.herdsman.mailbox import delegation_lock
 from agents.herdsman.startup import check_free, find_definition, start_agent
 from engine.core.quote import quote_value
 
@@ -42,12 +40,7 @@ async def delegate(
             is left.
     """
     try:
-        async with AsyncExitStack() as stack:
-            caller = controller.caller
-            if not caller.is_lead:
-                # Whoever closes the caller with its agents must not meet it at work on them.
-                own = delegation_lock(controller.premises, caller.workspace, caller.session)
-                await stack.enter_async_context(own)
+        async with controller.claim_delegation():
             return await _delegate(controller, definition, task, label, files)
     except HerdError as error:
         raise error.told(operation=_DELEGATE) from error
