@@ -30,33 +30,6 @@ def _permit(_: Contents) -> None:
     """Allow whatever was found."""
 
 
-async def submit(
-    mailbox: Mailbox,
-    identity: Identity,
-    request: Request,
-    *,
-    patience_s: float,
-    permit: Callable[[Contents], object] = _permit,
-) -> Acknowledgement | None:
-    """Leave a request for exactly this generation, and return its answer.
-
-    Args:
-        mailbox: of the agent.
-        identity: of the generation that the request is for.
-        request: to be left.
-        patience_s: how long to wait for the answer.
-        permit: raises for contents with which the request cannot be left; called under the lock.
-
-    Returns:
-        The answer; None where there was none in time. The request stays there then.
-
-    Raises:
-        HerdError: the request was not left; see `leave`.
-    """
-    await leave(mailbox, identity, request, permit=permit)
-    return await wait_answer(mailbox, request, patience_s=patience_s)
-
-
 async def leave(
     mailbox: Mailbox,
     identity: Identity,
@@ -65,6 +38,12 @@ async def leave(
     permit: Callable[[Contents], object] = _permit,
 ) -> None:
     """Leave a request for exactly this generation, unless it has one that it has not answered.
+
+    Args:
+        mailbox: of the agent.
+        identity: of the generation that the request is for.
+        request: to be left.
+        permit: raises for contents with which the request cannot be left; called under the lock.
 
     Raises:
         HerdError: TARGET_NOT_FOUND where the mailbox is another generation's or nobody's,

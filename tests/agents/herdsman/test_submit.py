@@ -1,5 +1,6 @@
 """Tests of `agents.herdsman.submit`; what owners see of it is in those of `controls`."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from agents.herdsman.record import (
     RequestKind,
     State,
 )
-from agents.herdsman.submit import submit
+from agents.herdsman.submit import leave, wait_answer
 from tests.support.deaths import failing_at
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, uid
@@ -36,10 +37,12 @@ def accepted(request: RequestId) -> Acknowledgement:
     return Acknowledgement(request, accepted=True, at_ms=NOW_MS)
 
 
-async def refused(stage: Stage, state: State, **more: object) -> HerdError:
+async def refused(
+    stage: Stage, state: State, permit: Callable[[Contents], object] = lambda _: None
+) -> HerdError:
     request = steering(state)
     with pytest.raises(HerdError) as caught:
-        await submit(stage.mailbox("scout"), state.identity, request, patience_s=0, **more)  # type: ignore[arg-type]  # what is left of it
+        await leave(stage.mailbox("scout"), state.identity, request, permit=permit)
     assert await stage.mailbox("scout").read_request(request.request) is None
     return caught.value
 
@@ -78,7 +81,7 @@ async def test_the_file_of_the_task_at_work_stays(stage: Stage) -> None:
     task = Request(scout.of, TASK, RequestKind.TASK, "the task", NOW_MS)
     await stage.mailbox("scout").write_request(task)
     await stage.change("scout", injection=Injection(TASK, RequestKind.TASK))
-    await submit(stage.mailbox("scout"), scout.identity, steering(scout), patience_s=0)
+    await leave(stage.mailbox("scout"), scout.identity, steering(scout))
     assert await stage.mailbox("scout").read_request(TASK) == task
 
 
@@ -102,18 +105,12 @@ async def test_nothing_is_left_beside_an_answered_request_that_cannot_be_removed
 
 async def test_the_answer_to_an_earlier_request_is_none(stage: Stage) -> None:
     scout = await stage.add("scout", acknowledgement=accepted(EARLIER))
-    answer = await submit(stage.mailbox("scout"), scout.identity, steering(scout), patience_s=0.01)
-    assert answer is None
+    mailbox = stage.mailbox("scout")
+    assert await wait_answer(mailbox, steering(scout), patience_s=0.01) is None
 
 
 async def test_a_state_that_cannot_be_read_gives_no_answer(stage: Stage) -> None:
     scout = await stage.add("scout")
-    file = stage.mailbox("scout").folder / "state.json"
-
-    def damage(contents: Contents) -> None:
-        file.write_text("{}")
-
-    answer = await submit(
-        stage.mailbox("scout"), scout.identity, steering(scout), patience_s=0.01, permit=damage
-    )
-    assert answer is None
+    mailbox = stage.mailbox("scout")
+    (mailbox.folder / "state.json").write_text("{}")
+    assert await wait_answer(mailbox, steering(scout), patience_s=0.01) is None
