@@ -123,3 +123,39 @@ async def test_agent_that_is_a_pi_reads_asks_and_is_brought_to_its_end(desk: Des
     (message,) = messages(desk)
     assert "That is all: one." in message["content"]
     assert mailboxes(desk) == []
+
+
+async def test_reload_loses_neither_results_nor_questions_and_tells_none_twice(desk: Desk) -> None:
+    reloader = desk.project.folder / "reloader.ts"
+    reloader.write_text(
+        'export default (pi) => pi.registerCommand("again", '
+        "{ handler: async (_, ctx) => { await ctx.reload(); } });\n"
+    )
+    go = desk.project.folder / "go"
+    waits = {"tool": "bash", "arguments": {"command": f"until test -e {go}; do sleep 0.1; done"}}
+    asks = {"tool": "ask_owner", "arguments": {"question": "One or two?"}}
+    define(desk, "reader", {"*": [{"calls": [waits]}, {"text": "It says one."}]})
+    define(desk, "asker", {"*": [{"calls": [waits]}, {"calls": [asks]}, {"text": "Two it is."}]})
+    async with desk.pi("-e", str(reloader)) as pi:
+        for definition, label in (("reader", "eye"), ("asker", "mouth")):
+            answer = await call(
+                desk, pi, "agent_delegate", definition=definition, label=label, task="Begin."
+            )
+            assert answer["ok"], answer
+        since = len(pi.records)
+        # What comes while the session has no extension waits for the next one.
+        go.touch()
+        await pi.ask("prompt", message="/again")
+        await pi.until(told(RESULT), since)
+        await pi.until(told(QUESTION), since)
+        await pi.ask("prompt", message="/again")
+        since = len(pi.records)
+        answer = await call(desk, pi, "agent_reply", agent="mouth", message="Two.")
+        assert answer["ok"], answer
+        await pi.until(told(RESULT), since)
+        await wait_labels(desk, pi)
+        await pi.ask("prompt", message="/again")
+        await wait_labels(desk, pi)
+    assert sorted(one["details"]["agentLabel"] for one in messages(desk)) == ["eye", "mouth"]
+    assert len(messages(desk, QUESTION)) == 1
+    assert mailboxes(desk) == []
