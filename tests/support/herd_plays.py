@@ -200,6 +200,10 @@ async def _close(story: HerdStory, stage: Stage) -> None:
     await stage.add("mender")
     with failing_at("herd.mailbox.emptied"):
         await story.call(by, "agent_close", agent="mender")
+    gone = await stage.add_parent("gone", "below")
+    await stage.finish("below")
+    stage.see(gone, None)
+    await story.call(by, "agent_close", agent="gone")
     done = await stage.add("done")
     await stage.finish("done")
     await story.refuse(by, "agent_close", agent="done")
