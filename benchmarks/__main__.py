@@ -13,6 +13,7 @@ from benchmarks import (
     agents,
     apply,
     git,
+    herd,
     host,
     lag,
     lending,
@@ -38,6 +39,7 @@ _MODULES = {
     "apply": apply,
     "git": git,
     "host": host,
+    "herd": herd,
     "lending": lending,
     "lag": lag,
 }
