@@ -44,8 +44,8 @@ from tests.support.herd_lives import birth_of
 from tests.support.herd_records import session
 from tests.support.herd_talk import Call, Script, SessionLog, Turn
 
-# How long an agent thinks.
-TURN_S = 0.2
+# How long an agent thinks, for each agent that there is: all must get to it on a small machine.
+TURN_S = 0.02
 # Before what was refused is tried again.
 PAUSE_S = 0.05
 # Every so many controls one is an interrupt.
@@ -75,26 +75,28 @@ def control_text(owner: int, number: int) -> str:
 class _Endless(Script):
     """Works until nobody has anything to say any more, and is done then."""
 
-    def __init__(self, label: str, finish: Path) -> None:
+    def __init__(self, label: str, finish: Path, takes_s: float) -> None:
         super().__init__()
         self._label = label
         self._finish = finish
+        self._takes_s = takes_s
 
     async def next(self) -> Turn:
         await trio.lowlevel.checkpoint()
         if await trio.Path(self._finish).exists():
-            return Turn(f"result of {self._label}", takes_s=TURN_S)
-        return Turn("on it", (Call("bash"),), takes_s=TURN_S)
+            return Turn(f"result of {self._label}", takes_s=self._takes_s)
+        return Turn("on it", (Call("bash"),), takes_s=self._takes_s)
 
 
 class _Runtime(PlayedRuntime):
-    def __init__(self, folder: Path, nursery: trio.Nursery) -> None:
+    def __init__(self, folder: Path, nursery: trio.Nursery, count: int) -> None:
         super().__init__(folder / "sessions", nursery)
         self._finish = folder / "finish"
+        self._takes_s = count * TURN_S
 
     def script(self, label: str) -> Script:
         if label not in self._scripts:
-            self._scripts[label] = _Endless(label, self._finish)
+            self._scripts[label] = _Endless(label, self._finish, self._takes_s)
         return self._scripts[label]
 
 
@@ -281,9 +283,9 @@ async def _nothing(_: SessionId) -> Undelivered:
 
 
 @asynccontextmanager
-async def _open_runtime(folder: Path) -> AsyncIterator[_Runtime]:
+async def _open_runtime(folder: Path, count: int) -> AsyncIterator[_Runtime]:
     async with trio.open_nursery() as nursery:
-        runtime = _Runtime(folder, nursery)
+        runtime = _Runtime(folder, nursery, count)
         lives = folder / "lives"
         lives.mkdir(exist_ok=True)
         number = next(n for n in itertools.count(1) if not (lives / str(n)).exists())
@@ -298,7 +300,7 @@ async def _main(folder: Path, owners: int, agents: int, controls: int) -> None:
     for one in (definitions, folder / "owners"):
         one.mkdir(parents=True, exist_ok=True)
     (definitions / "scout.md").write_text("---\ndescription: scouts\n---\nYou scout.\n")
-    async with _open_runtime(folder) as runtime:
+    async with _open_runtime(folder, owners * agents) as runtime:
         await _Storm(folder, owners, agents, controls, runtime).run()
 
 

@@ -141,12 +141,12 @@ async def test_one_question_is_told_at_a_time(
     ],
 )
 async def test_a_question_that_is_not_the_one_waited_with_is_neither_told_nor_answerable(
-    herd_clock: MockClock, stage: Stage, book: Book, changes: dict[str, str]
+    herd_clock: MockClock, stage: Stage, book: Book, changes: dict[str, Any]
 ) -> None:
     await asks(stage, "scout")
     ask = await stage.mailbox("scout").read_ask()
     assert ask is not None
-    await stage.mailbox("scout").write_ask(replace(ask, **changes))  # type: ignore[arg-type]
+    await stage.mailbox("scout").write_ask(replace(ask, **changes))
     controller = telling(stage.controller(), book)
     async with keeping(controller):
         await passing()

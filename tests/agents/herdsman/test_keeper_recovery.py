@@ -249,10 +249,16 @@ async def save_session(stage: Stage, *entries: dict[str, Any]) -> None:
     state = await stage.mailbox("scout").read_state()
     assert state is not None
     path = Path(state.session_file)
-    named = {"definition": state.definition, "label": state.of.label}
 
     def save() -> None:
-        begin_managed_session(path, state.session, cwd=state.cwd, now_ms=NOW_MS, **named)  # type: ignore[arg-type]
+        begin_managed_session(
+            path,
+            state.session,
+            cwd=state.cwd,
+            definition=state.definition,
+            label=state.of.label,
+            now_ms=NOW_MS,
+        )
         with path.open("a") as file:
             file.writelines(json.dumps(entry) + "\n" for entry in entries)
 
