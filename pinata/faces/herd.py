@@ -87,6 +87,8 @@ def _closed(answer: Answer) -> Iterable[str]:
         errors = {answer["agent"]: answer["cleanup_error"]}
     for agent, error in errors.items():
         yield text.visible(f"{agent}: {error}")
+    for agent, reference in answer.get("kept_results", {}).items():
+        yield text.visible(f"the result of {agent} is kept as {reference}")
 
 
 _LINES = {
