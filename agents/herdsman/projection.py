@@ -92,13 +92,7 @@ class Evidence:
     @property
     def can_reply(self) -> bool:
         """Whether it waits for an answer to a question that can be told for certain."""
-        ask = self.contents.ask
-        return (
-            self.is_live
-            and self.state in ANSWERABLE
-            and ask is not None
-            and ask.belongs_to(self.contents.state)
-        )
+        return self.is_live and self.state in ANSWERABLE and self.contents.open_ask is not None
 
     @property
     def _takes_words(self) -> bool:

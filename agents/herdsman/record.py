@@ -341,3 +341,9 @@ class Contents:
     hand_off: HandOff = field(default_factory=NoHandOff)
     results: frozenset[RequestId] = frozenset()
     is_starting: bool = False
+
+    @property
+    def open_ask(self) -> Ask | None:
+        """The question that the agent waits with; None where there is none, or it is unclear."""
+        ask = self.ask
+        return ask if ask is not None and ask.belongs_to(self.state) else None
