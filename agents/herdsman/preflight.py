@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agents.herdsman.errors import HerdError, ambiguous, broken, busy, not_found
-from agents.herdsman.identity import Identity, RequestId
+from agents.herdsman.identity import Identity
 from agents.herdsman.ownership import Family
 from agents.herdsman.presence import Observed, Presence
 from agents.herdsman.projection import (
@@ -41,11 +41,6 @@ class CloseStep:
     def identity(self) -> Identity:
         """All that names the generation."""
         return self.contents.state.identity
-
-    @property
-    def is_live(self) -> bool:
-        """Whether it has to be stopped first."""
-        return self.observed.presence is Presence.LIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,22 +166,22 @@ def check_same(expected: Identity, fresh: Contents | None) -> Contents:
     return fresh
 
 
-def check_steer(evidence: Evidence) -> RequestId:
-    """Return the assignment of an agent that would take a correction.
+def check_steer(evidence: Evidence) -> None:
+    """Check that an agent would take a correction.
 
     Raises:
         HerdError: it is not there, cannot be told, or takes none now.
     """
-    return _assignment(evidence, allowed=evidence.can_steer)
+    _check_request(evidence, allowed=evidence.can_steer)
 
 
-def check_interrupt(evidence: Evidence) -> RequestId:
-    """Return the assignment of an agent that can be interrupted.
+def check_interrupt(evidence: Evidence) -> None:
+    """Check that an agent can be interrupted.
 
     Raises:
         HerdError: it is not there, cannot be told, or does nothing that could be interrupted.
     """
-    return _assignment(evidence, allowed=evidence.can_interrupt)
+    _check_request(evidence, allowed=evidence.can_interrupt)
 
 
 def check_reply(evidence: Evidence) -> Ask:
@@ -198,8 +193,9 @@ def check_reply(evidence: Evidence) -> Ask:
     """
     check_inspect(evidence)
     contents = evidence.contents
-    if evidence.can_reply and contents.ask is not None:
-        return contents.ask
+    ask = contents.open_ask
+    if evidence.can_reply and ask is not None:
+        return ask
     label = contents.state.of.label
     if contents.state.pending_ask is None or evidence.state not in ANSWERABLE:
         raise busy(
@@ -250,7 +246,7 @@ def check_transcript(evidence: Evidence, *, transcript_ready: bool) -> None:
         )
 
 
-def _assignment(evidence: Evidence, *, allowed: bool) -> RequestId:
+def _check_request(evidence: Evidence, *, allowed: bool) -> None:
     check_inspect(evidence)
     state = evidence.contents.state
     if not allowed:
@@ -258,9 +254,6 @@ def _assignment(evidence: Evidence, *, allowed: bool) -> RequestId:
             f"agent {state.of.label!r} takes no such request now: {_doing(evidence)}",
             next_action=_remedy(evidence),
         )
-    # Only an agent with an assignment is shown to work, or to wait for others amid it.
-    assert state.active is not None
-    return state.active
 
 
 def _doing(evidence: Evidence) -> str:
