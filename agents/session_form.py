@@ -3,8 +3,10 @@
 Source: Pi's session format, version 3.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from agents.models.port import (
     AssistantMessage,
@@ -24,6 +26,15 @@ def header_line(id_: str, cwd: str, now_ms: int) -> Mapping[str, object]:
     """Return the line that a session file begins with."""
     timestamp = iso(now_ms)
     return {"type": "session", "version": VERSION, "id": id_, "timestamp": timestamp, "cwd": cwd}
+
+
+def decode_line(line: bytes) -> dict[str, Any] | None:
+    """Return what a line of a session file holds; None where it is torn, or no object."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def system_message(

@@ -10,16 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from agents.herdsman.accept import is_marker
 from agents.herdsman.excerpt import last_bytes, without_middle
 from agents.herdsman.identity import SessionId
 from agents.herdsman.runtime import REQUEST
-from agents.session_form import VERSION
+from agents.session_form import VERSION, decode_line
 from engine.core.errors import CorruptionError
 
 TRANSCRIPT_LIMIT_BYTES: Final = 16 << 10
 TOOL_RESULT_LIMIT_BYTES: Final = 4 << 10
-# A message that begins so was meant for a program that took it out of the conversation.
-CONTROL_MARKER: Final = "__PI_HERDSMAN_AGENT_V4__:"
 
 _Entry = Mapping[str, Any]
 
@@ -65,7 +64,7 @@ def conversation_text(data: bytes, session: SessionId) -> ConversationText:
 
 
 def _check_header(data: bytes, session: SessionId) -> None:
-    header = _entry(data[: data.find(b"\n") + 1])
+    header = decode_line(data[: data.find(b"\n") + 1])
     if header is None or header.get("type") != "session" or header.get("version") != VERSION:
         raise CorruptionError("the file is no session of this version")
     if header.get("id") != session:
@@ -122,7 +121,7 @@ def _path(data: bytes) -> Iterator[_Entry]:
         # Looking for the bytes of a usual id is far cheaper than reading the line.
         if wanted and wanted.isascii() and wanted.isalnum() and wanted.encode() not in line:
             continue
-        entry = _entry(line)
+        entry = decode_line(line)
         if entry is None or entry.get("type") == "session" or not isinstance(entry.get("id"), str):
             continue
         if wanted is None or entry["id"] == wanted:
@@ -139,15 +138,6 @@ def _lines_backwards(data: bytes) -> Iterator[bytes]:
         begin = data.rfind(b"\n", 0, end) + 1
         yield data[begin:end]
         end = begin - 1
-
-
-def _entry(line: bytes) -> dict[str, Any] | None:
-    """Return what a line holds; None where it is no entry."""
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
 
 
 def _block(entry: _Entry, edits: Mapping[str, Any]) -> tuple[str, bool]:
@@ -177,7 +167,7 @@ def _block(entry: _Entry, edits: Mapping[str, Any]) -> tuple[str, bool]:
 def _message(message: _Entry) -> tuple[str, bool]:
     text = _text(message.get("content"))
     match message.get("role"):
-        case "user" if not text.startswith(CONTROL_MARKER):
+        case "user" if not is_marker(text):
             return _said("User", text), False
         case "assistant":
             calls = (_call(piece) for piece in _pieces(message.get("content")))

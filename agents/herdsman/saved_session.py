@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 from agents.herdsman.errors import HerdError, ambiguous, invalid
 from agents.herdsman.identity import Label, RequestId, SessionId, is_label, is_uuid
 from agents.herdsman.runtime import IDENTITY, REQUEST, RETIRED, SavedSession
-from agents.session_form import VERSION
+from agents.session_form import VERSION, decode_line
 from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import quote_value
 from engine.core.spec import ModelChoice, Thinking
@@ -250,11 +250,8 @@ def _header(path: Path, header: Fields) -> tuple[SessionId, str]:
 def read_entries(file: BinaryIO) -> Iterator[dict[str, Any]]:
     """Yield the lines of a session; one that is torn, or no object, is passed over, as by Pi."""
     while line := file.readline(_LONGEST_LINE_BYTES):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict):
+        entry = decode_line(line)
+        if entry is not None:
             yield entry
 
 

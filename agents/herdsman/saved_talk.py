@@ -3,7 +3,6 @@
 The file is there before the agent is. Nobody else writes to it while this is open.
 """
 
-import json
 import os
 import stat
 import uuid
@@ -275,7 +274,7 @@ def _read_lines(path: Path) -> list[Line]:
                 raise CorruptionError(f"{path} is no regular file")
             data = file.read()
             whole, _, rest = data.rpartition(b"\n")
-            if rest and _object(rest) is None:
+            if rest and form.decode_line(rest) is None:
                 file.truncate(len(data) - len(rest))
             elif rest:
                 file.write(b"\n")
@@ -284,16 +283,8 @@ def _read_lines(path: Path) -> list[Line]:
         raise ExternalError(
             f"the conversation cannot be read: {path}: {reason_of(error)}"
         ) from error
-    found = map(_object, whole.split(b"\n"))
+    found = map(form.decode_line, whole.split(b"\n"))
     return [line for line in found if line is not None]
-
-
-def _object(line: bytes) -> Line | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _entries(lines: Sequence[Line], branch: Branch) -> list[Entry]:
