@@ -54,6 +54,11 @@ class Life:
     def __post_init__(self) -> None:
         self.controller = telling(self.desk.controller(), self.book)
 
+    def begin(self, controller: Controller) -> None:
+        """Have the owner call with another controller from now on, and be looked after with it."""
+        self.controller = telling(controller, self.book)
+        self.keep()
+
     def keep(self) -> None:
         """Have the owner's side do what it does by itself, from the beginning."""
         self._keeping.cancel()
