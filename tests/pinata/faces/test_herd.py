@@ -26,8 +26,8 @@ from tests.support.bridges import pi_in
 from tests.support.herd_desk import define_in
 from tests.support.herd_hosts import open_herd_host
 from tests.support.hosts import Client, Frame
-from tests.support.programs import wait_end
-from tests.support.projects import Project, says
+from tests.support.programs import open_beacon, wait_end
+from tests.support.projects import Project, says, shell
 
 pytestmark = pytest.mark.slow
 
@@ -279,12 +279,13 @@ def test_refusal_has_the_exit_code_of_its_kind(category: str, kind: type[PinataE
 async def test_agents_of_a_host_that_was_killed_are_lost_closed_and_continued(
     project: Project,
 ) -> None:
-    define(project, "scout", HANGS)
-    with pi_in(project) as pi:
+    with open_beacon(project.folder) as beacon, pi_in(project) as pi:
+        define(project, "scout", shell(f"echo $$ >> {beacon.path}; exec sleep 600"), HANGS)
         async with pi.attached() as bridge:
             arguments: dict[str, Any] = {"definition": "scout", "label": "eye", "task": "Look."}
             told = (await bridge.answer("agent_delegate", **arguments))["answer"]
             assert told["ok"], told
+            program = await beacon.pid()
             killed = pi.host
             os.kill(killed, signal.SIGKILL)
             await wait_end(killed)
@@ -296,6 +297,8 @@ async def test_agents_of_a_host_that_was_killed_are_lost_closed_and_continued(
         assert steered.returncode == 4
         assert "error" in json.loads(steered.stderr)
         async with pi.attached() as bridge:
+            # Nothing that the host's agents had started outlives it for longer.
+            await wait_end(program)
             (agent,) = (await bridge.answer("agent_list"))["answer"]["agents"]
             assert (agent["agent"], agent["state"]) == ("eye", "lost")
             assert (await bridge.answer("agent_close", agent="eye"))["answer"]["ok"]

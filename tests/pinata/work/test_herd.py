@@ -12,9 +12,13 @@ from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import SessionId
 from agents.herdsman.record import State
 from agents.herdsman.runtime import QUESTION, Inventory
+from engine.core.errors import ExternalError, UsageError
+from pinata import app
+from pinata.work.herd_place import premises_of
 from pinata.work.herd_runtime import HerdRuntime
+from pinata.work.observer import Silence
 from tests.support.clock import patient_clock
-from tests.support.herd_hosts import HerdHost, open_herd_host
+from tests.support.herd_hosts import HerdHost, PlayedSession, open_herd_host
 from tests.support.projects import Project, says
 
 HANGS = {"hang": True}
@@ -154,7 +158,8 @@ async def test_herd_without_agents_does_nothing_for_a_day(
     monkeypatch.setattr(HerdRuntime, "inventory", counted)
     async with open_herd_host(project, patience_s=math.inf) as host:
         with host.attached():
-            await trio.sleep(1)
+            # What follows from the first looks is over by then.
+            await trio.sleep(3600)
             before = looks
             await trio.sleep(24 * 3600)
             assert looks == before > 0
@@ -187,3 +192,48 @@ async def test_whoever_asks_at_once_is_one_owner(project: Project) -> None:
     one, other = found
     assert one.turn is other.turn
     assert one.delivery_errors is other.delivery_errors
+
+
+async def test_session_that_knows_of_no_agents_has_what_they_bring_told_later(
+    project: Project,
+) -> None:
+    async with open_herd_host(project) as host:
+        host.define("scout", ANSWERS)
+        await host.delegate("scout", "eye")
+        old = PlayedSession(project.repo.root, host.herd.told)
+        with host.herd.attached(old, owns_agents=False):
+            await wait_idle(host)
+            assert await host.agents() == {"eye": "settling"}
+            assert old.entered == []
+        with host.attached() as session:
+            assert "All is well." in (await session.until_told())[0]
+
+
+async def test_look_that_fails_is_said_and_the_next_one_is_made_all_the_same(
+    project: Project, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = True
+    look = HerdRuntime.inventory
+
+    async def broken(runtime: HerdRuntime, states: Sequence[State]) -> Inventory:
+        if fails:
+            raise ExternalError("the disk is broken")
+        return await look(runtime, states)
+
+    monkeypatch.setattr(HerdRuntime, "inventory", broken)
+    async with open_herd_host(project) as host:
+        host.define("scout", ANSWERS)
+        with host.attached() as session:
+            refused = await host.call("agent_list")
+            assert refused["error"]["category"] == "internal_failure"
+            while "it cannot be told which agents there are" not in caplog.text:
+                await trio.lowlevel.checkpoint()
+            fails = False
+            await host.delegate("scout", "eye")
+            await session.until_told()
+            await host.screen.until({})
+
+
+async def test_herd_needs_a_place_for_its_data(project: Project) -> None:
+    with pytest.raises(UsageError, match="set HOME, or PI_CODING_AGENT_DIR"):
+        premises_of(app.build_context({}, project.repo.root, Silence()))
