@@ -24,8 +24,9 @@ async def test_session_begins_with_the_definitions_that_a_list_would_show(desk: 
     define(desk, "reader", {"*": [{"text": "It says one."}]})
     async with desk.pi() as pi:
         listed = await call(desk, pi, "agent_list")
-        told = json.dumps(desk.mind.heard[0].body["messages"][0], ensure_ascii=False)
-        shown = json.loads(told)["content"]
+        messages = desk.mind.heard[0].body["messages"]
+        assert isinstance(messages, list)
+        shown = messages[0]["content"]
     text = shown if isinstance(shown, str) else "".join(part["text"] for part in shown)
     names = [each["name"] for each in listed["agent_definitions"]]
     assert "reader" in names
