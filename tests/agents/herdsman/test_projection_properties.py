@@ -195,7 +195,11 @@ def test_plan_closes_all_that_is_below_children_first_and_loses_nothing(
         for place, step in enumerate(plan.steps):
             assert observe(step.identity, inventory) == step.observed
             assert step.observed.presence is not Presence.UNKNOWN
-            assert not undelivered_results(step.contents)
+            is_orphan = step.parent is not None and (
+                observe(step.parent, inventory).presence is Presence.LOST
+            )
+            assert step.is_orphan == is_orphan
+            assert is_orphan or not undelivered_results(step.contents)
             assert not is_starting(step.contents)
             assert step.parent is None or order.index(step.parent) > place
             if is_lead:
