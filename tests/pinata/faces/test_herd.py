@@ -280,9 +280,9 @@ async def test_agents_of_a_host_that_was_killed_are_lost_closed_and_continued(
     project: Project,
 ) -> None:
     with open_beacon(project.folder) as beacon, pi_in(project) as pi:
-        define(project, "scout", shell(f"echo $$ >> {beacon.path}; exec sleep 600"), HANGS)
+        define(project, "runner", shell(f"echo $$ >> {beacon.path}; exec sleep 600"), HANGS)
         async with pi.attached() as bridge:
-            arguments: dict[str, Any] = {"definition": "scout", "label": "eye", "task": "Look."}
+            arguments: dict[str, Any] = {"definition": "runner", "label": "eye", "task": "Look."}
             told = (await bridge.answer("agent_delegate", **arguments))["answer"]
             assert told["ok"], told
             program = await beacon.pid()
@@ -290,7 +290,7 @@ async def test_agents_of_a_host_that_was_killed_are_lost_closed_and_continued(
             os.kill(killed, signal.SIGKILL)
             await wait_end(killed)
         listed = await trio.to_thread.run_sync(lambda: project.pinata("herd", "list"))
-        assert (listed.returncode, "eye: scout, lost" in listed.stdout) == (0, True), listed
+        assert (listed.returncode, "eye: runner, lost" in listed.stdout) == (0, True), listed
         steered = await trio.to_thread.run_sync(
             lambda: project.pinata("herd", "steer", "eye", "Go.", "--json")
         )
