@@ -1,6 +1,7 @@
 """Results enter their owner's conversation once, and what is left of their agents goes."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,13 @@ import trio
 from trio.testing import MockClock
 
 from agents.herdsman.identity import RequestId
+from agents.herdsman.owner import OwnerAwayError
 from agents.herdsman.record import Failure, FailureCode, Result
-from agents.herdsman.runtime import Lifecycle
+from agents.herdsman.runtime import Entry, Lifecycle
 from tests.support.deaths import Died, dying_at, failing_at, passed_points
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, session
-from tests.support.herd_told import Book, keeping, telling
+from tests.support.herd_told import Book, ToldOwner, keeping, telling
 
 
 @pytest.fixture
@@ -304,3 +306,36 @@ async def test_owner_whose_process_dies_right_after_it_was_told_is_not_told_agai
     await carry_on(stage, book)
     assert len(book.results) == 1
     assert not stage.mailbox("scout").folder.exists()
+
+
+@dataclass(frozen=True)
+class LeavingOwner(ToldOwner):
+    """An owner that leaves while it is asked for the first time, and is back by then."""
+
+    leaves: trio.Event = field(default_factory=trio.Event)
+    asked: list[bool] = field(default_factory=list)
+
+    async def entries(self) -> Sequence[Entry]:
+        self.asked.append(True)
+        if len(self.asked) == 1:
+            await self.leaves.wait()
+            raise OwnerAwayError
+        return await super().entries()
+
+
+async def test_what_is_seen_while_a_delivery_ends_is_heeded_at_once(
+    herd_clock: MockClock, stage: Stage, book: Book
+) -> None:
+    book.is_idle = False
+    await stage.add("scout")
+    await done(stage, "scout")
+    controller = stage.controller()
+    owner = LeavingOwner(controller.caller.session, book)
+    async with keeping(replace(controller, owner=owner)):
+        await trio.sleep(1)
+        assert owner.asked == [True]
+        book.change(is_away=False)
+        await trio.sleep(1)
+        owner.leaves.set()
+        await trio.sleep(1)
+        assert len(book.results) == 1
