@@ -1,0 +1,55 @@
+"""Which programs of an agent its owner is told of."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from engine.core.errors import ExternalError
+from engine.system import strays
+from engine.system.strays import MARK_VARIABLE
+from pinata.work.herd_processes import MOST, find_foreground
+
+
+@contextmanager
+def carrying(mark: str, name: str = "sleep") -> Iterator[int]:
+    """Have a program inside the block that carries a mark and does nothing."""
+    argv, env = [name, "60"], {**os.environ, MARK_VARIABLE: mark}
+    with subprocess.Popen(argv, executable="/bin/sleep", env=env) as child:
+        yield child.pid
+        child.kill()
+
+
+def test_oldest_programs_are_told_and_no_more_than_some() -> None:
+    mark = "5c9f0d3e"
+    with ExitStack() as stack:
+        pids = [stack.enter_context(carrying(f"{mark}/agent")) for _ in range(MOST + 2)]
+        stack.enter_context(carrying("5c9f0d3f/agent"))
+        found = find_foreground(f"{mark}/")
+    assert len(found) == MOST
+    assert {each.pid for each in found} <= set(pids)
+
+
+def test_command_that_is_no_text_is_told_as_far_as_it_is_one_and_no_longer_than_some() -> None:
+    with carrying("5c9f0d40/agent", "x" * 5_000 + "\udcff"):
+        (shown,) = find_foreground("5c9f0d40/")
+    assert shown.command == "x" * 4_096
+    assert shown.name == "sleep"
+
+
+def test_program_that_has_ended_meanwhile_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with carrying("5c9f0d41/agent"):
+        gone = strays.find_marked("5c9f0d41/")
+    monkeypatch.setattr(strays, "find_marked", lambda _: gone)
+    assert find_foreground("5c9f0d41/") == []
+
+
+def test_system_that_does_not_tell_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(strays, "find_marked", refuse)
+    with pytest.raises(ExternalError, match=r"cannot look at processes: .*denied"):
+        find_foreground("5c9f0d42/")
