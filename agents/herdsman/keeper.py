@@ -21,6 +21,8 @@ from engine.core.errors import PinataError
 from engine.system.nursery import open_flat_nursery
 
 SCAN_EVERY_S: Final = 30.0
+REST_SHARE: Final = 3.0
+LONGEST_REST_S: Final = 1.0
 _log = logging.getLogger(f"pinata.{__name__}")
 
 
@@ -58,8 +60,12 @@ class _Keeper:
 
     async def run(self, listener: Listener) -> None:
         while True:
-            # One that was heard while there were no agents, or that nobody gives for time.
+            began_s = trio.current_time()
             has_agents = await self._look()
+            if has_agents:
+                # However much happens, and however many look, looking takes a part of the time.
+                took_s = trio.current_time() - began_s
+                await trio.sleep(min(REST_SHARE * took_s, LONGEST_REST_S))
             with trio.move_on_after(SCAN_EVERY_S if has_agents else float("inf")):
                 await listener.wait()
 

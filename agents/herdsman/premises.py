@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agents.herdsman.record import Remembered
 from agents.herdsman.signals import Signals
 from engine.system.clock import Clock
 
@@ -22,6 +23,7 @@ class Premises:
         holder: who this process is, for the message that others get while it holds a lock.
         signals: tells those of this process of changes.
         new_id: gives UUIDs in lower case.
+        remembered: what this process found in mailboxes, by their folders' names; see `scan`.
     """
 
     root: Path
@@ -29,6 +31,7 @@ class Premises:
     holder: str
     signals: Signals = field(default_factory=Signals)
     new_id: Callable[[], str] = _new_id
+    remembered: dict[str, Remembered] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def config_file(self) -> Path:

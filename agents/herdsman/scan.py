@@ -1,7 +1,7 @@
 """One look at all mailboxes of a user, whoever's they are."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -9,13 +9,16 @@ import trio
 
 from agents.herdsman.mailbox_folder import MailboxFolder, is_folder_name
 from agents.herdsman.premises import Premises
-from agents.herdsman.record import Contents
+from agents.herdsman.record import Contents, NoHandOff, Remembered
 from agents.herdsman.records import UnreadableRecordError
 from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import one_line
+from engine.system.clock import SystemClock
 
 DIAGNOSTIC_LIMIT_CHARS: Final = 256
 MOST_UNREADABLE: Final = 64
+# Longer than the steps in which a file system tells time.
+SETTLED_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ class Scan:
 async def scan(premises: Premises) -> Scan:
     """Look into every mailbox, one after the other.
 
+    One whose files look as they did at an earlier look of this process is not read again: to read
+    takes several times as long. Whoever changes a mailbox reads it under its lock anyway.
+
     Raises:
         ExternalError: it cannot be told which ones there are.
     """
@@ -55,10 +61,13 @@ async def scan(premises: Premises) -> Scan:
 
 def _scan(premises: Premises) -> Scan:
     found, unreadable = [], []
-    for name in _names(premises.mailboxes):
+    names = _names(premises.mailboxes)
+    for name in premises.remembered.keys() - set(names):
+        premises.remembered.pop(name, None)
+    for name in names:
         folder = MailboxFolder.named(premises, name)
         try:
-            contents = folder.read()
+            contents = _read(premises, folder)
         except UnreadableRecordError as error:
             told = one_line(f"mailbox {name}: {error}", DIAGNOSTIC_LIMIT_CHARS)
             unreadable.append((_touched_ns(folder.path), Unreadable(name, told)))
@@ -68,6 +77,23 @@ def _scan(premises: Premises) -> Scan:
     found.sort(key=lambda one: (one.state.of.workspace, one.state.of.label))
     unreadable.sort(key=lambda one: (-one[0], one[1].folder))
     return Scan(tuple(found), tuple(one for _, one in unreadable[:MOST_UNREADABLE]))
+
+
+def _read(premises: Premises, folder: MailboxFolder) -> Contents | None:
+    """Return what is in a mailbox; see `MailboxFolder.read`."""
+    name, stamps = folder.path.name, folder.stamps()
+    known = premises.remembered.get(name)
+    if known is not None and known.stamps == stamps:
+        return replace(known.contents, is_starting=folder.is_starting_now())
+    premises.remembered.pop(name, None)
+    contents = folder.read()
+    if contents is None or stamps is None or not isinstance(contents.hand_off, NoHandOff):
+        return contents
+    # A file that changed a moment ago can change again without its times telling.
+    is_settled = SystemClock().now_ms() - max(stamps) // 1_000_000 > SETTLED_MS
+    if is_settled and folder.stamps() == stamps:
+        premises.remembered[name] = Remembered(stamps, contents)
+    return contents
 
 
 def _names(mailboxes: Path) -> list[str]:

@@ -4,13 +4,16 @@ import os
 from pathlib import Path
 
 import pytest
+import trio
 
 from agents.herdsman.mailbox_folder import folder_name
 from agents.herdsman.premises import Premises
 from agents.herdsman.records import STATE
 from agents.herdsman.scan import Scan, _touched_ns, scan
 from engine.core.errors import ExternalError
+from tests.support.deaths import failing_reads
 from tests.support.herd_boxes import Full, box_of, premises_at
+from tests.support.herd_owners import Stage
 from tests.support.herd_records import TASK, state_of
 
 
@@ -110,3 +113,55 @@ async def test_a_thousand_mailboxes_take_one_look(premises: Premises) -> None:
     found = await scan(premises)
     assert len(found.contents) == 1000
     assert found.unreadable == ()
+
+
+async def test_mailbox_that_has_not_changed_is_read_once_and_one_that_has_again(
+    tmp_path: Path,
+) -> None:
+    stage = Stage.at(tmp_path)
+    await stage.add("scout")
+    await stage.add("builder")
+    await settled(stage)
+    before = await scan(stage.premises)
+    assert len(stage.premises.remembered) == 2
+    with failing_reads("state.json"):
+        assert await scan(stage.premises) == before
+    changed = await stage.change("scout", last_activity_ms=7)
+    assert changed in [one.state for one in (await scan(stage.premises)).contents]
+    async with stage.mailbox("builder").claim_start():
+        starting = [one.is_starting for one in (await scan(stage.premises)).contents]
+    assert starting == [True, False]
+    await stage.mailbox("builder").remove()
+    assert len((await scan(stage.premises)).contents) == 1
+    assert len(stage.premises.remembered) <= 1
+
+
+async def test_mailbox_that_changed_a_moment_ago_is_read_again(tmp_path: Path) -> None:
+    stage = Stage.at(tmp_path)
+    await stage.add("scout")
+    await scan(stage.premises)
+    assert stage.premises.remembered == {}
+
+
+async def test_file_that_was_changed_in_its_place_is_read_again(tmp_path: Path) -> None:
+    stage = Stage.at(tmp_path)
+    await stage.add("scout")
+    await settled(stage)
+    await scan(stage.premises)
+    state = stage.mailbox("scout").folder / "state.json"
+    text = state.read_text()
+    os.truncate(state, 0)
+    state.write_text(text.replace('"version":4', '"version":3'))
+    found = await scan(stage.premises)
+    assert found.contents == ()
+    assert len(found.unreadable) == 1
+
+
+async def settled(stage: Stage) -> None:
+    """Have mailboxes look as if they had been left alone for a while."""
+    folders = stage.premises.mailboxes
+    with trio.fail_after(5):
+        while not stage.premises.remembered or len(stage.premises.remembered) < len(
+            list(folders.iterdir())
+        ):
+            await scan(stage.premises)
