@@ -72,6 +72,8 @@ class Controller:
         turn: held by each call: they are carried out one after the other.
         cleanup_errors: why records of generations that are gone could not be removed; kept by
             whoever tries to remove them.
+        deliveries: generations whose results are being delivered, or that are being ended then,
+            each with whether there is more to look at; kept by whoever delivers.
         delivery_errors: why results of generations are not delivered, or their agents not gone.
     """
 
@@ -85,6 +87,7 @@ class Controller:
     home: Path | None = None
     turn: trio.Lock = field(default_factory=trio.Lock)
     cleanup_errors: dict[GenerationId, str] = field(default_factory=dict)
+    deliveries: dict[GenerationId, bool] = field(default_factory=dict)
     delivery_errors: dict[GenerationId, str] = field(default_factory=dict)
 
     def claim_delegation(self) -> AbstractAsyncContextManager[None]:

@@ -48,7 +48,7 @@ class Deliverer:
         """Begin without knowing what was delivered: the owner's history tells."""
         self._controller = controller
         # Each with whether a look has shown it again since it was begun, or begun anew.
-        self._under_way: dict[GenerationId, bool] = {}
+        self._under_way = controller.deliveries
         self._numbers: dict[GenerationId, int] = {}
         self._reported: dict[GenerationId, str] = {}
 

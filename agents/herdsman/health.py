@@ -181,7 +181,8 @@ def condition_of(facts: Facts, now_ms: int) -> Condition | None:
             is_unresolved = state.completed is None and not undelivered_results(contents)
             return Condition(Reason.LOST, (), state.active) if is_unresolved else None
         case Presence.UNKNOWN:
-            return Condition(Reason.UNKNOWN, (), state.active)
+            # One whose work is done is just being ended, and nobody can do anything about it.
+            return None if is_terminal(contents) else Condition(Reason.UNKNOWN, (), state.active)
         case Presence.LIVE:
             return None if is_terminal(contents) else _condition_of_live(facts, now_ms)
         case never:

@@ -105,7 +105,16 @@ class Herd:
     @property
     def is_idle(self) -> bool:
         """See `HostHerd`."""
-        return self._runtime.generations <= self._done
+        return self._runtime.generations <= self._done and not self._is_delivering
+
+    @property
+    def _is_delivering(self) -> bool:
+        """Whether a result is on its way, or its agent is just being ended, without a fault."""
+        return any(
+            generation not in one.delivery_errors
+            for one in self._controllers.values()
+            for generation in one.deliveries
+        )
 
     async def wait_idle(self) -> None:
         """See `HostHerd`."""
@@ -174,7 +183,15 @@ class Herd:
         roster = partial(current_roster, self._context, ground)
         stated = self._context.environment.get("HOME")
         home, agent_dir = None if stated is None else Path(stated), self._context.agent_dir
-        nursing = Nursing(self._premises, self._runtime, self._tools, home, agent_dir, roster)
+        nursing = Nursing(
+            premises=self._premises,
+            runtime=self._runtime,
+            tools=self._tools,
+            home=home,
+            agent_dir=agent_dir,
+            preferred=lambda: self._models.preferred,
+            roster=roster,
+        )
         self._nursed.append(nursing)
         return Controller(
             premises=self._premises,

@@ -27,6 +27,7 @@ from agents.herdsman.runtime import (
 from agents.herdsman.settlement import Undelivered
 from agents.herdsman.undelivered import find_undelivered
 from agents.roster import Roster
+from engine.core.spec import ModelChoice, Thinking
 from engine.system.nursery import open_flat_nursery
 
 # Makes the tools by which an agent delegates: from what tells its controller, once the agent is
@@ -39,6 +40,7 @@ class Nursing:
     """What all agents of a host are made with.
 
     Attributes:
+        preferred: the model that the session works with; None where that is not known.
         roster: reads the definitions that hold now.
         controllers: of the agents that delegate, by their sessions, for as long as they are there.
     """
@@ -48,6 +50,7 @@ class Nursing:
     tools: AgentTools
     home: Path | None
     agent_dir: Path | None
+    preferred: Callable[[], ModelChoice | None]
     roster: Callable[[], Awaitable[Roster]]
     controllers: dict[SessionId, Controller] = field(default_factory=dict)
 
@@ -128,6 +131,7 @@ class _Delegating:
             cwd=birth.cwd,
             is_lead=False,
             allowed=self._allowed,
+            model=self._model(),
         )
         return Controller(
             premises=nursing.premises,
@@ -139,6 +143,14 @@ class _Delegating:
             agent_dir=nursing.agent_dir,
             home=nursing.home,
         )
+
+    def _model(self) -> ModelChoice | None:
+        """Return what the agent's own agents work with where their definitions name nothing."""
+        definition, session = self._birth.definition, self._birth.session
+        if definition.model is not None:
+            return ModelChoice(*definition.model, definition.thinking or Thinking.OFF)
+        saved = None if session is None else session.model
+        return saved or self._nursing.preferred()
 
     def active(self) -> None:
         """See `Attendant`."""

@@ -86,7 +86,7 @@ class LeadSession:
     @property
     def being_told(self) -> int:
         """How many things the attached client was given to put in, and has not put in yet."""
-        return 0 if self._client is None else self._client.waiting
+        return 0 if self._client is None else len(self._client.told)
 
     async def wait_changed(self) -> None:
         """See `OwnerSession`."""
@@ -161,13 +161,10 @@ class _Client:
         self.is_idle = False
         self._send = send
         self._sent = sent
+        # The numbers of messages that it was sent and has not put in.
+        self.told: set[int] = set()
         self._waiting: dict[int, _Answer] = {}
         self._has_left = False
-
-    @property
-    def waiting(self) -> int:
-        """How many questions it has not answered."""
-        return len(self._waiting)
 
     async def ask(
         self, number: int, frame: Mapping[str, Any]
@@ -177,11 +174,14 @@ class _Client:
         try:
             if self._has_left or not await self._send(frame):
                 return None
+            if frame.get("text") is not None:
+                self.told.add(number)
             self._sent()
             await answer.has_come.wait()
             return answer.frame
         finally:
             del self._waiting[number]
+            self.told.discard(number)
 
     def answered(self, frame: HistoryFrame | EnteredFrame) -> None:
         waiting = self._waiting.get(frame.request)

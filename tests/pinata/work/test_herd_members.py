@@ -47,6 +47,7 @@ async def open_family(folder: Path, book: Book, number: int) -> AsyncIterator[tu
             no_tools,
             desk.home,
             desk.agent_dir,
+            lambda: None,
             life.controller.roster,
         )
         desk.attendant = nursing.attendant
