@@ -12,6 +12,7 @@ from agents.herdsman.look import Look
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.record import Ask, Contents, State
 from agents.herdsman.references import binding_details, import_bindings
+from agents.herdsman.result_text import spoken
 from agents.herdsman.runtime import BINDING, QUESTION, Entry, Message
 from engine.core.errors import CorruptionError
 
@@ -91,7 +92,7 @@ def _text(state: State, ask: Ask) -> str:
     answer = (
         f"The agent waits for your answer: give it with agent_reply, to the agent {state.of.label}."
     )
-    return f"{header}\n\n{ask.question}\n\n{answer}"
+    return f"{header}\n\n{spoken(ask.question)}\n\n{answer}"
 
 
 def _details(state: State, ask: Ask) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What an owner reads, and what programs read, of the result of one of its agents. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,10 +9,13 @@ from agents.herdsman.identity import RequestId
 from agents.herdsman.record import Contents, Result, State
 from agents.herdsman.references import Semantic, result_details
 from agents.herdsman.runtime import RESULT, Entry, Message
+from engine.core.quote import escape
 
 # Of the text in the message; an artifact holds all of it.
 TEXT_LIMIT_BYTES: Final = 50_000
 TEXT_LIMIT_LINES: Final = 2_000
+# How our own lines begin.
+_OURS: Final = re.compile(r"^(?=Agent (?:result|question|attention) ·|Result ref:)", re.MULTILINE)
 _RETIRED: Final = (
     "The context of this agent's session is full, and the session is retired: it cannot be"
     " continued. For more work, delegate to a fresh agent, and give it this result and the files"
@@ -79,17 +83,31 @@ def result_message(delivery: Delivery) -> Message:
     """Return the message that a result enters its owner's conversation as."""
     state, result = delivery.state, delivery.result
     text, was_cut = _bounded(_said(result))
+    text = spoken(text)
     parts = [_header(state, result)]
     if delivery.index is not None:
         parts.append(f"Result ref: {Semantic(state.of.label, delivery.index)}")
     parts.append(text)
-    if was_cut and delivery.index is not None:
-        parts.append("The text is cut here; the file behind the reference holds all of it.")
+    if was_cut:
+        where = (
+            "the file behind the reference"
+            if delivery.index is not None
+            else f"the agent's session, {state.session_file},"
+        )
+        parts.append(f"The text is cut here; {where} holds all of it.")
     if delivery.is_retired:
         parts.append(_RETIRED)
     if delivery.others is not None and (delivery.others.active or delivery.others.pending):
         parts.append(_status(delivery.others))
     return Message(RESULT, "\n\n".join(parts), _details(delivery, was_cut=was_cut))
+
+
+def spoken(text: str) -> str:
+    """Return what an agent said, as it stands in a message to its owner.
+
+    No line of it looks like one of ours, and nothing in it steers a terminal.
+    """
+    return _OURS.sub("> ", escape(text))
 
 
 def _header(state: State, result: Result) -> str:
