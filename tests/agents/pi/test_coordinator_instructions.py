@@ -8,7 +8,7 @@ import pytest
 
 from agents.herdsman.runtime import QUESTION
 from tests.support.coordinators import Desk, open_desk
-from tests.support.herd_desk import call, define, messages
+from tests.support.herd_desk import call, define, define_pi, mailboxes, messages
 from tests.support.projects import Project, says
 
 pytestmark = pytest.mark.slow
@@ -48,3 +48,13 @@ async def test_session_without_a_person_waits_for_its_agents_and_answers_them(de
     assert [one["details"]["agentLabel"] for one in messages(desk)] == ["mouth"]
     assert "Two it is." in messages(desk)[0]["content"]
     assert len(messages(desk, QUESTION)) == 1
+
+
+async def test_session_without_a_person_is_told_of_an_agent_that_is_a_pi(desk: Desk) -> None:
+    define_pi(desk, "reader")
+    desk.mind.inspired = lambda _: {"text": "That is all: one."}
+    desk.mind.will_say(says("agent_delegate", definition="reader", label="eye", task="Read."))
+    await desk.once("-p", "Begin.")
+    (message,) = messages(desk)
+    assert "That is all: one." in message["content"]
+    assert mailboxes(desk) == []
