@@ -216,7 +216,9 @@ def _add_herd(commands: _Commands) -> None:
     transcript = _command(does, "transcript", "print the end of an agent's conversation")
     steer = _command(does, "steer", "correct an agent without stopping it")
     reply = _command(does, "reply", "answer the question that an agent has asked its owner")
-    close = _command(does, "close", "give up an agent and its task, and agents of its own first")
+    close = _command(
+        does, "close", "give up an agent and its task; closes its own agents before it"
+    )
     for command in (inspect, transcript, steer, reply, close):
         command.add_argument("agent", help="its label")
     for command in (steer, reply):
