@@ -1,13 +1,15 @@
 """The commands by which a person looks at managed agents and speaks for those that own them."""
 
+import re
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
 from pinata import app
 from pinata.faces import text
 from pinata.faces.command import Command, here, show
+from pinata.faces.herd_board import asks, mark_of
 from pinata.tools.registry import Answer
 from pinata.work.observer import Silence
 
@@ -15,7 +17,7 @@ from pinata.work.observer import Silence
 def refusal(error: Mapping[str, Any]) -> PinataError:
     """Return why an owner of agents did not do what it was asked for, as the tool tells it."""
     remedy = f"; {error['nextAction']}" if error.get("nextAction") else ""
-    message = f"{error['message']}{remedy}"
+    message = for_person(f"{error['message']}{remedy}")
     match error["category"]:
         case "invalid_request":
             return UsageError(message)
@@ -23,6 +25,22 @@ def refusal(error: Mapping[str, Any]) -> PinataError:
             return ExternalError(message)
         case _:
             return ConflictError(message)
+
+
+def for_person(told: str) -> str:
+    """Return what an owner of agents is told, with commands where it names tools.
+
+    A tool that has no command keeps its name, as does whatever stands in quotes: a label may be
+    spelt like a tool.
+    """
+    return _TOOL.sub(_command, told)
+
+
+def _command(tool: re.Match[str]) -> str:
+    action = tool["action"]
+    if action != "list" and action not in _LINES:
+        return tool[0]
+    return f"{'use ' if tool['call'] else ''}`pinata herd {action}`"
 
 
 async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
@@ -50,21 +68,24 @@ def _listed(answer: Answer) -> Iterable[str]:
         if "error" in one:
             yield f"  {text.visible(one['error'])}"
         for agent in one["agents"]:
-            yield f"  {text.visible(_agent(agent))}"
+            yield text.visible(_agent(agent))
 
 
 def _agent(agent: Mapping[str, Any]) -> str:
     if "agent" not in agent:
-        return f"? {agent['diagnostic']}"
+        return f"  ? {agent['diagnostic']}"
     below = f" (of {agent['parent_label']})" if "parent_label" in agent else ""
     tools = [name.removeprefix("agent_") for name in agent["available_tools"]]
-    can = f"; can be told to {', '.join(tools)}" if tools else ""
-    return f"{agent['agent']}{below}: {agent['agent_definition']}, {agent['state']}{can}"
+    actions = [name for name in tools if name in _LINES]
+    can = f"; can be told to {', '.join(actions)}" if actions else ""
+    state = "asks" if asks(agent) else agent["state"]
+    return f"{mark_of(agent)} {agent['agent']}{below}: {agent['agent_definition']}, {state}{can}"
 
 
 def _inspected(answer: Answer) -> Iterable[str]:
-    for process in answer.get("process", {}).get("foreground", ()):
-        yield text.visible(f"runs {process['command']}")
+    programs = [one["command"] for one in answer.get("process", {}).get("foreground", ())]
+    if programs:
+        yield text.visible(f"programs: {', '.join(programs)}")
     for line in answer["recent_output"].splitlines():
         yield text.visible(line)
 
@@ -91,6 +112,7 @@ def _closed(answer: Answer) -> Iterable[str]:
         yield text.visible(f"the result of {agent} is kept as {reference}")
 
 
+_TOOL: Final = re.compile(r"(?P<call>\bcall )?(?<!['\"\w])agent_(?P<action>[a-z]+)(?![\w'\"])")
 _LINES = {
     "inspect": _inspected,
     "transcript": _read,

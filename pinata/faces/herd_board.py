@@ -58,13 +58,21 @@ def _below(agents: Sequence[Agent], parent: str | None) -> list[Agent]:
     return [one for one in agents if "agent" in one and one.get("parent_label") == parent]
 
 
+def asks(agent: Agent) -> bool:
+    """Return whether an agent waits for an answer of its owner."""
+    return REPLY in agent["available_tools"]
+
+
+def mark_of(agent: Agent) -> str:
+    """Return what is in front of an agent: whether it needs its owner."""
+    return _NEEDS_YOU if asks(agent) or "result_error" in agent else " "
+
+
 def _row(agent: Agent) -> str:
-    needs_you = REPLY in agent["available_tools"] or "result_error" in agent
-    mark = _NEEDS_YOU if needs_you else " "
     name = visible(str(agent["agent"]))[:_NAME_CHARS]
     definition = visible(str(agent["agent_definition"]))[:_NAME_CHARS]
     stale = ", stale" if agent.get("stale") else ""
-    return f"{mark}{_GLYPHS[agent['state']]} {name} {definition} {agent['state']}{stale}"
+    return f"{mark_of(agent)}{_GLYPHS[agent['state']]} {name} {definition} {agent['state']}{stale}"
 
 
 def _unreadable(agent: Agent) -> str:

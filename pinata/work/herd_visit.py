@@ -40,7 +40,8 @@ class UnknownAgentError(UsageError):
     def __init__(self, label: str, workspace: str, known: Sequence[str]) -> None:
         self.label = label
         self.known = tuple(known)
-        there = f"there are {', '.join(known)}" if known else "there are none"
+        verb = "is" if len(known) == 1 else "are"
+        there = f"there {verb} {', '.join(known) or 'none'}"
         super().__init__(f"no agent is called {label!r} in {workspace}; {there}")
 
 

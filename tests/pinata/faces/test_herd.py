@@ -131,7 +131,7 @@ async def test_agents_of_a_session_that_is_there_are_seen_corrected_answered_and
     async with hosted(project), attached(project) as client:
         await delegate(client, "asker", "mouth")
         await delegate(client, "idler", "hand")
-        await until(herd, "mouth: asker, blocked")
+        await until(herd, "! mouth: asker, asks")
         listed = await herd("list")
         assert listed.startswith("session s1\n")
         assert "  hand: idler, working; can be told to " in listed
@@ -185,7 +185,7 @@ async def test_what_is_left_of_agents_without_a_host_is_seen_read_and_closed(
     assert code == 4, why
     assert (await refused(herd("inspect", "eye")))[0] == 4
     code, why = await refused(herd("inspect", "ear"))
-    assert (code, why.endswith("; there are eye")) == (2, True)
+    assert (code, why.endswith("; there is eye")) == (2, True)
     assert await herd("close", "eye") == "eye is closed\n"
     assert await herd("list") == "no agents\n"
 
@@ -274,6 +274,33 @@ async def test_person_sends_calls_of_tools_for_agents_and_nothing_else(project: 
 def test_refusal_has_the_exit_code_of_its_kind(category: str, kind: type[PinataError]) -> None:
     told = refusal({"category": category, "message": "it is so", "nextAction": "do that"})
     assert (type(told), str(told)) == (kind, "it is so; do that")
+
+
+@pytest.mark.parametrize(
+    ("told", "read"),
+    [
+        ("answer it with agent_reply", "answer it with `pinata herd reply`"),
+        ("call agent_list for its diagnostic", "use `pinata herd list` for its diagnostic"),
+        ("until agent_list shows it otherwise", "until `pinata herd list` shows it otherwise"),
+        ("try agent_interrupt", "try agent_interrupt"),
+        ("agent 'agent_close' is lost", "agent 'agent_close' is lost"),
+    ],
+)
+def test_refusal_names_commands_and_not_tools(told: str, read: str) -> None:
+    error = {"category": "agent_busy", "message": told, "nextAction": told}
+    assert str(refusal(error)) == f"{read}; {read}"
+
+
+async def test_list_offers_what_the_command_can_do_and_nothing_else(
+    project: Project, herd: Herd
+) -> None:
+    define(project, "idler", HANGS)
+    async with hosted(project), attached(project) as client:
+        await delegate(client, "idler", "hand")
+        await until(herd, "  hand: idler, working; can be told to ")
+        listed = await herd("list")
+        assert "steer" in listed
+        assert "interrupt" not in listed
 
 
 async def test_agents_of_a_host_that_was_killed_are_lost_closed_and_continued(
