@@ -86,7 +86,7 @@ def authorised(roster: Roster, name: str, caller: Caller) -> Effective:
     if definition is None:
         raise invalid(
             f"the definition {shown} {_why_not(roster, name)}",
-            next_action="call agent_list for the definitions that there are",
+            next_action=_way_out(roster, name),
         )
     if not definition.enabled:
         raise invalid(
@@ -137,6 +137,12 @@ def _own(tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
 def _why_not(roster: Roster, name: str) -> str:
     reason = next((each.reason for each in roster.unavailable if each.name == name), None)
     return "is not there" if reason is None else f"cannot be used: {reason}"
+
+
+def _way_out(roster: Roster, name: str) -> str:
+    if any(each.name == name for each in roster.unavailable):
+        return f"correct the file of {name}"
+    return "call agent_list for the definitions that there are"
 
 
 def _shown(definition: HerdDefinition) -> dict[str, Any]:

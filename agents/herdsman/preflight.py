@@ -280,7 +280,10 @@ def _remedy(evidence: Evidence) -> str:
     if contents.state.result_error is not None:
         return contents.state.result_error.next_action
     if is_terminal(contents):
-        return "go on with something else: its result is delivered by itself"
+        return (
+            "go on with something else: its result is delivered by itself while its owner's "
+            "session is open; agent_transcript reads it until then"
+        )
     if not isinstance(contents.hand_off, NoHandOff):
         return "do not submit it again: call agent_list to see when the agent has answered"
     if evidence.can_reply:

@@ -117,6 +117,11 @@ def test_an_agent_that_is_allowed_nothing_uses_nothing(roster: Roster) -> None:
     assert refusal(roster, "scout", caller).trouble.next_action == "use none"
 
 
+def test_a_faulty_definition_is_to_be_corrected(roster: Roster) -> None:
+    assert refusal(roster, "broken", LEAD).trouble.next_action == "correct the file of broken"
+    assert "agent_list" in refusal(roster, "nobody", LEAD).trouble.next_action
+
+
 def test_a_disabled_definition_is_refused_and_told_how_to_enable_it(roster: Roster) -> None:
     error = refusal(roster, "resting", LEAD)
     assert "disabled" in str(error)

@@ -250,7 +250,7 @@ def test_nothing_is_said_to_an_agent_that_is_not_proved_to_be_there(
             "not answered",
             "do not submit it again",
         ),
-        (mailbox("scout", completed=TASK), IDLE, "is over", "its result is delivered"),
+        (mailbox("scout", completed=TASK), IDLE, "is over", "agent_transcript reads it"),
         (Contents(result_error(ACTIVE.state)), IDLE, "could not be saved", "delegate anew"),
         (mailbox("scout", is_starting=True), IDLE, "being started", "agent_list"),
         (ACTIVE, IDLE, "is settling", "agent_list"),
