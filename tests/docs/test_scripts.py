@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from agents.definition import Source
 from agents.filetools.registry import TOOLS
 from agents.models.script import ScriptError, decode_script
+from agents.roster import BUNDLED, Layer, load_roster
 from agents.submission import submit_declaration
-from engine.core.spec import Kind
+from engine.core.spec import Backend, Kind
 from tests.support.reader import ROOT, Shell, blocks, page, prose, section
 
 PAGE = page("scripts.md")
@@ -23,7 +25,8 @@ def _is_job(kind: str, text: str) -> bool:
     return kind == "json" and "tasks" in json.loads(text)
 
 
-SCRIPTS = [(kind, text) for kind, text in BLOCKS if kind != "text" and not _is_job(kind, text)]
+_OTHERS = ("text", "markdown")
+SCRIPTS = [(kind, text) for kind, text in BLOCKS if kind not in _OTHERS and not _is_job(kind, text)]
 # The one that the page shows for a job elsewhere, and that its own job for CI uses too.
 WHOLE = next(text for kind, text in SCRIPTS if kind == "yaml" and "review-fix" in text)
 
@@ -52,6 +55,13 @@ def test_the_job_on_the_page_uses_the_script_below_it() -> None:
     model = job["config"]["models"]["default"]
     assert (model["provider"], model["id"]) == ("scripted", "script.yaml")
     assert decode_script(SCRIPTS[0][1].encode(), model["id"]).turns_of(job["tasks"][0]["id"], 1)
+
+
+def test_the_definition_of_an_agent_that_follows_a_script_can_be_used(tmp_path: Path) -> None:
+    (text,) = [text for kind, text in BLOCKS if kind == "markdown"]
+    (tmp_path / "player.md").write_text(text)
+    player = load_roster((BUNDLED, Layer(Source.USER, tmp_path))).herd["player"]
+    assert (player.model, player.backend) == (("scripted", "play.yaml"), Backend.IN_PROCESS)
 
 
 def test_every_tool_is_listed_with_its_arguments() -> None:
