@@ -26,7 +26,7 @@ _WORKSPACES = {
     Kind.REVIEWER: "reviewed target",
 }
 
-_NO_KIND = "no kind, so runs cannot use it; add reader, writer or reviewer"
+_NO_KIND = "for managed agents only; runs need a kind: add reader, writer or reviewer"
 
 
 class AgentsRequest(Request):

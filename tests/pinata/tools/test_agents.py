@@ -94,7 +94,7 @@ async def test_own_definition_whose_kind_was_forgotten_is_listed_with_what_it_la
         "source": "user",
         "digest": None,
         "available": False,
-        "reason": "no kind, so runs cannot use it; add reader, writer or reviewer",
+        "reason": "for managed agents only; runs need a kind: add reader, writer or reviewer",
     }
 
 
