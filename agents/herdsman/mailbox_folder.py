@@ -182,34 +182,6 @@ class MailboxFolder:
         """
         return read_live_holder(self.start_lock) is not None
 
-    def is_starting_now(self) -> bool:
-        """Return the same.
-
-        Raises:
-            UnreadableRecordError: that cannot be told.
-        """
-        try:
-            return self.is_starting()
-        except OSError as error:
-            raise UnreadableRecordError(f"it cannot be read: {reason_of(error)}") from error
-
-    def stamps(self) -> tuple[int, ...] | None:
-        """Return what differs once anything in it was changed; None without a state.
-
-        Names come and go with the folder's times. The times of change cannot be set by anybody.
-        """
-        found: list[int] = []
-        for path in (self.path, self.path / STATE_NAME, self.path / ASK_NAME):
-            try:
-                seen = os.lstat(path)
-            except OSError:
-                if path.name != ASK_NAME:
-                    return None
-                found += (0, 0, 0)
-            else:
-                found += (seen.st_ino, seen.st_size, seen.st_ctime_ns)
-        return tuple(found)
-
     def write(
         self, name: str, data: bytes, *, fault: str, flush: bool = True, creates: bool = False
     ) -> None:

@@ -7,7 +7,12 @@ from typing import Final
 
 import trio
 
-from agents.herdsman.mailbox_folder import MailboxFolder, is_folder_name
+from agents.herdsman.mailbox_folder import (
+    ASK_NAME,
+    STATE_NAME,
+    MailboxFolder,
+    is_folder_name,
+)
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents, NoHandOff, Remembered
 from agents.herdsman.records import UnreadableRecordError
@@ -81,19 +86,44 @@ def _scan(premises: Premises) -> Scan:
 
 def _read(premises: Premises, folder: MailboxFolder) -> Contents | None:
     """Return what is in a mailbox; see `MailboxFolder.read`."""
-    name, stamps = folder.path.name, folder.stamps()
+    name, stamps = folder.path.name, _stamps(folder)
     known = premises.remembered.get(name)
     if known is not None and known.stamps == stamps:
-        return replace(known.contents, is_starting=folder.is_starting_now())
+        return replace(known.contents, is_starting=_is_starting(folder))
     premises.remembered.pop(name, None)
     contents = folder.read()
     if contents is None or stamps is None or not isinstance(contents.hand_off, NoHandOff):
         return contents
     # A file that changed a moment ago can change again without its times telling.
     is_settled = SystemClock().now_ms() - max(stamps) // 1_000_000 > SETTLED_MS
-    if is_settled and folder.stamps() == stamps:
+    if is_settled and _stamps(folder) == stamps:
         premises.remembered[name] = Remembered(stamps, contents)
     return contents
+
+
+def _stamps(folder: MailboxFolder) -> tuple[int, ...] | None:
+    """Return what differs once anything in a mailbox was changed; None without a state.
+
+    Names come and go with the folder's times. The times of change cannot be set by anybody.
+    """
+    found: list[int] = []
+    for name in ("", STATE_NAME, ASK_NAME):
+        try:
+            seen = os.lstat(folder.path / name)
+        except OSError:
+            if name != ASK_NAME:
+                return None
+            found += (0, 0, 0)
+        else:
+            found += (seen.st_ino, seen.st_size, seen.st_ctime_ns)
+    return tuple(found)
+
+
+def _is_starting(folder: MailboxFolder) -> bool:
+    try:
+        return folder.is_starting()
+    except OSError as error:
+        raise UnreadableRecordError(f"it cannot be read: {reason_of(error)}") from error
 
 
 def _names(mailboxes: Path) -> list[str]:
