@@ -52,7 +52,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         UsageError: they cannot be meant.
     """
-    return _parser().parse_args(arguments)
+    given, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        words = ["pinata", given.command, getattr(given, "action", None)]
+        command = " ".join(word for word in words if word)
+        raise UsageError(f"unrecognized arguments: {' '.join(unknown)}; see {command} --help")
+    return given
 
 
 def _parser() -> argparse.ArgumentParser:
