@@ -338,3 +338,14 @@ async def test_agents_of_a_host_that_was_killed_are_lost_closed_and_continued(
         assert closed.stdout == "eye is closed\n"
         for host in pi.hosts_alive():
             await wait_end(host)
+
+
+async def test_programs_of_an_agent_stand_on_one_line(project: Project, herd: Herd) -> None:
+    define(project, "runner", shell("exec sleep 600"), HANGS)
+    async with hosted(project), attached(project) as client:
+        await delegate(client, "runner", "hand")
+        seen = ""
+        while "programs: " not in seen:
+            seen = await herd("inspect", "hand")
+        assert "sleep 600" in seen.splitlines()[0]
+        assert await herd("close", "hand") == "hand is closed\n"
