@@ -5,11 +5,16 @@ Reads /proc as proc(5) describes it.
 
 import functools
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+# What the kernel can give out: PID_MAX_LIMIT, and no more than a C `long long` holds.
+HIGHEST_PID: Final = 1 << 22
+HIGHEST_TICKS: Final = (1 << 63) - 1
 # Fifty numbers and a name of at most sixteen characters.
 _STAT_LIMIT_BYTES = 2048
 
@@ -117,6 +122,11 @@ def is_alive(identity: ProcessIdentity) -> bool:
         and stat.start_ticks == identity.start_ticks
         and boot_id() == identity.boot_id
     )
+
+
+def now_ticks() -> int:
+    """Return the present as processes tell when they started, in clock ticks since the boot."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") // 10**9
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.system import files
-from engine.system.identity import ProcessIdentity
+from engine.system.identity import HIGHEST_PID, HIGHEST_TICKS, ProcessIdentity
 
 _LIMIT_BYTES = 256 << 20
 _log = logging.getLogger(f"pinata.{__name__}")
@@ -74,9 +74,11 @@ def read_ledger(path: Path) -> list[ProcessIdentity]:
     """Return the processes in the ledger at `path`, oldest first; blocks.
 
     A line that a crash or a full disk cut short is passed over: its process still has its mark.
+    So is one that names what can be no process.
 
     Raises:
         CorruptionError: it is no plain file.
+        OSError: it cannot be read.
     """
     try:
         data = files.read_regular(path, _LIMIT_BYTES)
@@ -86,7 +88,13 @@ def read_ledger(path: Path) -> list[ProcessIdentity]:
     for line in data.splitlines():
         try:
             _, pid, start_ticks, boot_id = json.loads(line)
-            found.append(ProcessIdentity(int(pid), int(start_ticks), str(boot_id)))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             continue
+        is_process = _is_from(1, HIGHEST_PID, pid) and _is_from(0, HIGHEST_TICKS, start_ticks)
+        if is_process and isinstance(boot_id, str):
+            found.append(ProcessIdentity(pid, start_ticks, boot_id))
     return found
+
+
+def _is_from(least: int, most: int, value: object) -> bool:
+    return type(value) is int and least <= value <= most

@@ -35,6 +35,31 @@ def test_ledger_goes_on_where_an_earlier_process_stopped_and_skips_a_torn_line(
     assert read_ledger(path) == [ONE, TWO]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '["x", Infinity, 1, "boot"]',
+        '["x", 1, Infinity, "boot"]',
+        '["x", 1' + "0" * 4200 + ', 1, "boot"]',
+        '["x", 4194305, 1, "boot"]',
+        '["x", 0, 1, "boot"]',
+        '["x", 1, 9223372036854775808, "boot"]',
+        '["x", 1, -1, "boot"]',
+        '["x", true, 1, "boot"]',
+        '["x", 1, 1, null]',
+        "[" * 200_000,
+    ],
+    ids=lambda line: str(line)[:24],
+)
+def test_line_that_names_no_process_is_passed_over(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "processes.jsonl"
+    with keep_ledger("abc", path):
+        write_down("abc/a", ONE)
+        path.write_text(path.read_text() + line + "\n")
+        write_down("abc/b", TWO)
+    assert read_ledger(path) == [ONE, TWO]
+
+
 def test_missing_ledger_is_an_empty_one(tmp_path: Path) -> None:
     assert read_ledger(tmp_path / "none") == []
 
