@@ -18,6 +18,7 @@ from agents.herdsman.record import (
     Ask,
     Binding,
     ContextUsage,
+    ProcessStamp,
     Proof,
     Request,
     RequestKind,
@@ -28,6 +29,7 @@ from agents.herdsman.record import (
 from agents.herdsman.references import binding_fault
 from engine.core.errors import CorruptionError
 from engine.records.request import explain
+from engine.system.identity import HIGHEST_PID, HIGHEST_TICKS
 
 T = TypeVar("T")
 
@@ -174,13 +176,21 @@ def _state_faults(state: State) -> _Faults:
 def _proof_faults(proof: Proof) -> _Faults:
     for process in (proof.host, proof.child):
         if process is not None:
-            yield from _broken(
-                (
-                    (process.pid > 0, "a process has no number"),
-                    (process.start_ticks >= 0, "a process has started before the machine"),
-                    (_is_said(process.boot_id), "a process is of no boot"),
-                )
-            )
+            yield from process_faults(process)
+
+
+def process_faults(process: ProcessStamp) -> _Faults:
+    """Yield why a process that a record names can be none."""
+    ticks = process.start_ticks
+    return _broken(
+        (
+            (process.pid > 0, "a process has no number"),
+            (process.pid <= HIGHEST_PID, "the number of a process is higher than any"),
+            (ticks >= 0, "a process has started before the machine"),
+            (ticks <= HIGHEST_TICKS, "a process has started after all time"),
+            (_is_said(process.boot_id), "a process is of no boot"),
+        )
+    )
 
 
 def _part_faults(state: State) -> _Faults:

@@ -161,6 +161,8 @@ STATE_FAULTS: list[tuple[str, State]] = [
     ("last activity", replace(FULL_STATE, last_activity_ms=-1)),
     ("number", replace(FULL_STATE, proof=Proof("process", ProcessStamp(0, 0, "b")))),
     ("machine", replace(FULL_STATE, proof=Proof("process", ProcessStamp(1, -1, "b")))),
+    ("higher", replace(FULL_STATE, proof=Proof("process", ProcessStamp((1 << 22) + 1, 0, "b")))),
+    ("all time", replace(FULL_STATE, proof=Proof("process", ProcessStamp(1, 1 << 63, "b")))),
     ("boot", replace(FULL_STATE, proof=Proof("process", ProcessStamp(1, 1, "")))),
     (
         "acknowledgement",
