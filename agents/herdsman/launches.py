@@ -6,6 +6,7 @@ still carries it; an agent whose program is gone is lost then, and never half th
 
 import json
 import logging
+import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -19,12 +20,14 @@ from pydantic.dataclasses import dataclass
 from agents.herdsman.identity import GenerationId, is_uuid
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import ProcessStamp
+from agents.herdsman.records import process_faults
 from engine.core.errors import ExternalError, PinataError, reason_of
 from engine.system import files, strays
-from engine.system.identity import ProcessIdentity, is_alive as runs
+from engine.system.identity import ProcessIdentity, is_alive as runs, now_ticks
 from engine.system.ledger import keep_ledger, read_ledger
 
 _MARK_BYTES: Final = 16
+_MARK: Final = re.compile(r"[0-9a-f]{32}")
 _LIMIT_BYTES: Final = 4 << 10
 _RECORD: Final = "launch.json"
 _LEDGER: Final = "processes.jsonl"
@@ -33,8 +36,15 @@ _log = logging.getLogger(f"pinata.{__name__}")
 
 @dataclass(frozen=True, slots=True, config={"extra": "forbid", "strict": True})
 class _LaunchV1:
+    """What is written down of a launch.
+
+    Attributes:
+        began_ticks: when that was, in clock ticks since the boot; 0 where nobody noted it.
+    """
+
     mark: str
     host: ProcessStamp
+    began_ticks: int = 0
     v: int = 1
 
 
@@ -47,8 +57,16 @@ def stamp(identity: ProcessIdentity) -> ProcessStamp:
 
 
 def is_alive(process: ProcessStamp) -> bool:
-    """Return whether a process is still the one that it was; blocks for a moment."""
-    return runs(ProcessIdentity(process.pid, process.start_ticks, process.boot_id))
+    """Return whether a process is still the one that it was; blocks for a moment.
+
+    Raises:
+        ExternalError: that cannot be told now.
+    """
+    try:
+        return runs(ProcessIdentity(process.pid, process.start_ticks, process.boot_id))
+    except OSError as error:
+        reason = reason_of(error)
+        raise ExternalError(f"cannot tell whether process {process.pid} runs: {reason}") from error
 
 
 @asynccontextmanager
@@ -63,9 +81,10 @@ async def recorded_launch(
     """
     mark = secrets.token_hex(_MARK_BYTES)
     folder = _folder(premises, generation)
-    record = json.dumps({"v": 1, "mark": mark, "host": _as_json(host)}).encode()
 
     def begin() -> None:
+        told = {"v": 1, "mark": mark, "host": _as_json(host), "began_ticks": now_ticks()}
+        record = json.dumps(told).encode()
         files.make_private_dir(folder)
         files.replace_file(folder / _RECORD, record, fault="herd.launch")
 
@@ -85,16 +104,38 @@ async def end_orphans(premises: Premises) -> None:
 
     What cannot be ended, or read, is logged, and tried again the next time.
     """
-    for folder in await trio.to_thread.run_sync(_abandoned, premises):
+    try:
+        folders = await trio.to_thread.run_sync(_launches, premises)
+    except OSError as error:
+        _log.warning("what dead hosts started may be left: %s", reason_of(error))
+        return
+    for folder in folders:
         try:
-            record = await trio.to_thread.run_sync(_read, folder)
-            if record is not None:
-                await strays.end_marked(f"{record.mark}/")
-            ledger = folder / _LEDGER
-            await strays.end_recorded(await trio.to_thread.run_sync(read_ledger, ledger))
-            await trio.to_thread.run_sync(_forget, folder)
-        except PinataError as error:
+            await _end_orphans_of(folder)
+        except (PinataError, OSError) as error:
             _log.warning("what %s started may be left: %s", folder.name, error)
+
+
+async def _end_orphans_of(folder: Path) -> None:
+    """End what is left of a launch, if its host is dead.
+
+    Raises:
+        PinataError, OSError: it cannot be told what there is, or not all could be ended.
+    """
+    record = await trio.to_thread.run_sync(_read, folder)
+    # Without a record nothing was started yet: its host may be about to write it.
+    if record is None or await trio.to_thread.run_sync(is_alive, record.host):
+        return
+    await strays.end_marked(f"{record.mark}/")
+    named = await trio.to_thread.run_sync(read_ledger, folder / _LEDGER)
+    # What carries the mark is gone now. Any other can be of this launch only if it began later.
+    await strays.end_recorded([one for one in named if _is_later(one, record)])
+    await trio.to_thread.run_sync(_forget, folder)
+
+
+def _is_later(process: ProcessIdentity, record: _LaunchV1) -> bool:
+    earliest_ticks = max(record.began_ticks, record.host.start_ticks)
+    return process.boot_id == record.host.boot_id and process.start_ticks >= earliest_ticks
 
 
 def _folder(premises: Premises, generation: GenerationId) -> Path:
@@ -109,29 +150,31 @@ def _as_json(process: ProcessStamp) -> dict[str, object]:
     }
 
 
-def _abandoned(premises: Premises) -> list[Path]:
-    """Return the launches of dead hosts, and those that nobody can tell of any more; blocks."""
+def _launches(premises: Premises) -> list[Path]:
+    """Return the folders of all launches; blocks."""
     try:
-        folders = [each for each in premises.launches.iterdir() if is_uuid(each.name)]
+        return [each for each in premises.launches.iterdir() if is_uuid(each.name)]
     except FileNotFoundError:
         return []
-    found = []
-    for folder in folders:
-        record = _read(folder)
-        # Without a record nothing was started yet: its host may be about to write it.
-        if record is not None and not is_alive(record.host):
-            found.append(folder)
-    return found
 
 
 def _read(folder: Path) -> _LaunchV1 | None:
+    """Return the record of a launch; None where there is none, or a damaged one."""
+    path = folder / _RECORD
     try:
-        return _FORM.validate_json(files.read_regular(folder / _RECORD, _LIMIT_BYTES))
+        record = _FORM.validate_json(files.read_regular(path, _LIMIT_BYTES))
     except FileNotFoundError:
         return None
-    except (ValidationError, PinataError, OSError) as error:
-        _log.warning("%s is damaged: %s", folder / _RECORD, error)
+    except (ValidationError, PinataError) as error:
+        _log.warning("%s is damaged: %s", path, error)
         return None
+    faults = list(process_faults(record.host))
+    if not _MARK.fullmatch(record.mark):
+        faults.append("its mark is not one of 32 hexadecimal digits")
+    if faults:
+        _log.warning("%s is damaged: %s", path, faults[0])
+        return None
+    return record
 
 
 def _forget(folder: Path) -> None:

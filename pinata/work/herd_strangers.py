@@ -28,6 +28,9 @@ def slots_of(states: Sequence[State], own: ProcessStamp | None) -> list[Slot]:
     Args:
         states: of the generations.
         own: this process, which knows that it runs none of them; None where it is no host.
+
+    Raises:
+        ExternalError: it cannot be told now what runs.
     """
     return [Slot(one.handle, one.session) for one in states if _may_be_there(one.proof, own)]
 
