@@ -88,19 +88,29 @@ class Deliverer:
 
     async def _try(self, identity: Identity) -> bool:
         """Deliver as far as that goes now; return whether nothing is to be tried again soon."""
-        generation, errors = identity.of.generation, self._controller.delivery_errors
+        generation = identity.of.generation
         try:
             await self._deliver(identity)
         except OwnerAwayError:
             return True  # begun again when somebody speaks for the owner
         except PinataError as error:
-            errors[generation] = str(error)
-            if self._reported.get(generation) != str(error):
-                self._reported[generation] = str(error)
+            if self._is_news(generation, str(error)):
                 _log.warning("the result of %s: %s", identity.of.label, error)
+            return False
+        except Exception as error:  # noqa: BLE001 - the other agents go on; tried again
+            fault = f"it is not delivered by a fault of pinata: {type(error).__name__}: {error}"
+            if self._is_news(generation, fault):
+                _log.exception("the result of %s: %s", identity.of.label, fault)
             return False
         self._reported.pop(generation, None)
         return True
+
+    def _is_news(self, generation: GenerationId, fault: str) -> bool:
+        """Keep why a result is not delivered; return whether that was not the reason before."""
+        self._controller.delivery_errors[generation] = fault
+        is_news = self._reported.get(generation) != fault
+        self._reported[generation] = fault
+        return is_news
 
     async def _deliver(self, identity: Identity) -> None:
         """Tell the owner of a result, unless it was told, and clear up after the agent.

@@ -70,7 +70,16 @@ class _Keeper:
                 await listener.wait()
 
     async def _look(self) -> bool:
-        """Look once, and do what follows; return whether there are agents."""
+        """Look once, and do what follows; return whether there may be agents."""
+        try:
+            return await self._look_once()
+        except Exception as error:  # noqa: BLE001 - the host goes on; the next look may well succeed
+            fault = f"by a fault of pinata: {type(error).__name__}: {error}"
+            if self._is_news(fault):
+                _log.exception("cannot look after the agents, %s", fault)
+            return True
+
+    async def _look_once(self) -> bool:
         try:
             seen = await look(self._controller.premises, self._controller.runtime)
             await finish_closing(self._controller)
@@ -95,6 +104,9 @@ class _Keeper:
             await self._attention.attend(seen, entries)
 
     def _report(self, error: PinataError) -> None:
-        if str(error) != self._reported:
-            self._reported = str(error)
+        if self._is_news(str(error)):
             _log.warning("cannot look after the agents: %s", error)
+
+    def _is_news(self, fault: str) -> bool:
+        is_news, self._reported = fault != self._reported, fault
+        return is_news

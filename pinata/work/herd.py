@@ -206,7 +206,10 @@ class Herd:
 
     async def run(self) -> None:
         """Do what goes on by itself; never returns."""
-        await end_orphans(self._premises)
+        try:
+            await end_orphans(self._premises)
+        except Exception:  # noqa: BLE001 - our agents do not depend on what others left
+            _log.exception("what dead hosts started may be left")
         async with open_flat_nursery() as nursery:
             nursery.start_soon(self._watch)
             while True:
@@ -234,6 +237,8 @@ class Herd:
                 self._saw(await look(self._premises, self._runtime))
             except PinataError as error:
                 _log.warning("it cannot be told which agents there are: %s", error)
+            except Exception:  # noqa: BLE001 - the host goes on; the next look may well succeed
+                _log.exception("it cannot be told which agents there are, by a fault of pinata")
             self._has_looked.set()
             self._has_looked = trio.Event()
             # One after the other, however much happens; at rest nothing does.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import trio
@@ -339,3 +340,31 @@ async def test_what_is_seen_while_a_delivery_ends_is_heeded_at_once(
         owner.leaves.set()
         await trio.sleep(1)
         assert len(book.results) == 1
+
+
+async def test_delivery_that_breaks_off_by_a_fault_is_said_once_and_tried_again(
+    herd_clock: MockClock,
+    stage: Stage,
+    book: Book,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await stage.add("scout")
+    controller = telling(stage.controller(), book)
+    with monkeypatch.context() as patch:
+        patch.setattr("agents.herdsman.delivery.result_message", _break_off)
+        async with keeping(controller):
+            await done(stage, "scout")
+            await trio.sleep(20)
+            assert book.told == []
+            assert caplog.text.count("by a fault of pinata: ZeroDivisionError") == 1
+            (fault,) = controller.delivery_errors.values()
+            assert "it is not delivered by a fault of pinata" in fault
+            patch.undo()
+            await trio.sleep(10)
+    assert len(book.told) == 1
+    assert not controller.delivery_errors
+
+
+def _break_off(_: object) -> NoReturn:
+    raise ZeroDivisionError

@@ -1,6 +1,8 @@
 """What an owner's side does by itself: when it looks, and what survives what goes wrong."""
 
+import errno
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +28,17 @@ class CountingRuntime(StillRuntime):
 
     async def inventory(self, states: Sequence[State]) -> Inventory:
         self.looks += 1
+        return await super().inventory(states)
+
+
+class BrokenRuntime(StillRuntime):
+    """Fails as nothing should that is written with care."""
+
+    is_broken = True
+
+    async def inventory(self, states: Sequence[State]) -> Inventory:
+        if self.is_broken:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return await super().inventory(states)
 
 
@@ -168,3 +181,18 @@ async def test_a_result_that_appears_while_its_agent_is_closed_is_delivered(
         await trio.sleep(1)
     assert [one.details["request"] for one in book.results] == [TASK]
     assert not stage.mailbox("scout").folder.exists()
+
+
+async def test_a_look_that_breaks_off_by_a_fault_is_said_once_and_made_again(
+    herd_clock: MockClock, stage: Stage, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime = BrokenRuntime()
+    stage.runtime = runtime
+    await lost(stage)
+    async with keeping(telling(stage.controller(), book)):
+        await trio.sleep(5 * SCAN_EVERY_S)
+        assert book.told == []
+        assert caplog.text.count("by a fault of pinata: OSError") == 1
+        runtime.is_broken = False
+        await trio.sleep(SCAN_EVERY_S)
+    assert len(book.told) == 1

@@ -1,6 +1,8 @@
 """The herd of a session's host: how long it is busy, whose agents it shows, and who ends them."""
 
+import errno
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from trio.testing import MockClock
 
 from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import SessionId
+from agents.herdsman.premises import Premises
 from agents.herdsman.record import State
 from agents.herdsman.runtime import QUESTION, Inventory
 from engine.core.errors import ExternalError, UsageError
@@ -228,6 +231,34 @@ async def test_look_that_fails_is_said_and_the_next_one_is_made_all_the_same(
             assert refused["error"]["category"] == "internal_failure"
             while "it cannot be told which agents there are" not in caplog.text:
                 await trio.lowlevel.checkpoint()
+            fails = False
+            await host.delegate("scout", "eye")
+            await session.until_told()
+            await host.screen.until({})
+
+
+async def test_host_serves_although_what_others_left_and_its_looks_break_off(
+    project: Project, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = True
+    look = HerdRuntime.inventory
+
+    async def broken(runtime: HerdRuntime, states: Sequence[State]) -> Inventory:
+        if fails:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return await look(runtime, states)
+
+    async def break_off(premises: Premises) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(HerdRuntime, "inventory", broken)
+    monkeypatch.setattr("pinata.work.herd.end_orphans", break_off)
+    async with open_herd_host(project) as host:
+        host.define("scout", ANSWERS)
+        with host.attached() as session, trio.fail_after(60):
+            while "which agents there are, by a fault of pinata" not in caplog.text:
+                await trio.lowlevel.checkpoint()
+            assert "what dead hosts started may be left" in caplog.text
             fails = False
             await host.delegate("scout", "eye")
             await session.until_told()
