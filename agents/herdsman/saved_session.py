@@ -193,7 +193,7 @@ class _History:
             raise _unusable(path, "it says two things about whose session it is")
         (only,) = told.values()
         definition, label = only.get("definition"), only.get("label")
-        if not (isinstance(definition, str) and definition.strip()):
+        if not (isinstance(definition, str) and definition.strip() and _is_text(definition)):
             raise _unusable(path, "it does not name its definition")
         if not (isinstance(label, str) and is_label(label)):
             raise _unusable(path, "it does not name its agent")
@@ -244,7 +244,14 @@ def _header(path: Path, header: Fields) -> tuple[SessionId, str]:
         raise _unusable(path, "it is not the session of a managed agent")
     if not (isinstance(cwd, str) and cwd.strip()):
         raise _unusable(path, "it does not tell where its agent worked")
+    if not _is_text(cwd):
+        raise _unusable(path, "no directory can be called as the one in which its agent worked")
     return SessionId(session), cwd
+
+
+def _is_text(value: str) -> bool:
+    """Return whether files can be called so: JSON may escape what is no character, and NUL."""
+    return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def read_entries(file: BinaryIO) -> Iterator[dict[str, Any]]:

@@ -325,3 +325,20 @@ def test_paths_of_which_one_leads_nowhere_are_not_the_same(tmp_path: Path, file:
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     with pytest.raises(ExternalError, match="cannot be compared"):
         same_session_file(str(tmp_path / "circle"), str(file))
+
+
+@pytest.mark.parametrize("escape", ["\\ud800", "\\u0000"])
+def test_a_session_of_a_place_that_no_directory_can_have_is_not_continued(
+    file: Path, escape: str
+) -> None:
+    text = file.read_text("utf-8")
+    assert '"/project"' in text
+    file.write_text(text.replace('"/project"', f'"/project{escape}"'), "utf-8")
+    assert "no directory can be called" in refusal(file)
+
+
+def test_a_session_whose_definition_is_no_text_is_not_continued(file: Path) -> None:
+    text = file.read_text("utf-8")
+    assert '"scout"' in text
+    file.write_text(text.replace('"scout"', '"scout\\ud800"'), "utf-8")
+    assert "does not name its definition" in refusal(file)
