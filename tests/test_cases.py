@@ -15,8 +15,8 @@ AREAS = """
   VAL 15, OWN 6, TOOL 6, SCH 6, LIM 3, BUD 8, BRF 5, SUB 5, GRD 5, LIVE 4, SNAP 5, SET 4, INC 1,
   CAP 3, WRI 6, CHK 7, REV 5, REP 6, STA 6, CHG 6, INT 12, VER 7, ROL 4, BG 8, STO 6, CFG 5,
   AGT 7, GC 6, CLI 5, VIEW 5, PERF 2,
-  ID 6, MB 9, PR 11, PH 8, OW 7, ST 10, DG 11, CN 9, CT 12, AK 9, RS 9, RD 9, RF 8, FI 9, CL 9, IN 5,
-  TR 6, HA 10, RT 6, DF 8, CF 3, SV 25, UI 6, RR 4, ER 3
+  ID 6, MB 9, PR 11, PH 8, OW 7, ST 10, DG 11, CN 9, CT 12, AK 9, RS 9, RD 9, RF 8, FI 9, CL 9,
+  IN 5, TR 6, HA 10, RT 6, DF 8, CF 3, SV 25, UI 6, RR 4, ER 3
 """
 EXPECTED = [
     f"{area}-{number}"
