@@ -164,7 +164,10 @@ async def test_an_agent_whose_context_is_full_hands_over_and_is_retired(tmp_path
         "*":
           - calls: [{tool: read, arguments: {path: long}}]
             usage: {input: 9500, output: 10}
-          - {text: "I go on.", usage: {input: 9600, output: 10}}
+          - text: I go on.
+            calls: [{tool: bash, arguments: {command: sleep 1}}]
+            usage: {input: 9600, output: 10}
+          - {text: And on., usage: {input: 9650, output: 10}}
           - {text: Handed over., usage: {input: 9700, output: 10}}
     """
     async with owned(herd, script) as owner:

@@ -278,6 +278,8 @@ async def test_escape_ends_a_run_that_is_waited_for_and_loses_no_other_end(
         await pi.until(is_result, since)
         assert len(desk.mind.heard) == asked
         assert desk.told() == [f"{run}/1", f"{other}/1"]
+        # The result is saved while the session settles, and until then it takes no prompt.
+        await pi.settled(since)
         await pi.prompt("What is new?")
         said = json.dumps(desk.mind.heard[-1].body)
         assert f"Run {other} has ended: succeeded" in said
