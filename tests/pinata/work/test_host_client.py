@@ -147,9 +147,11 @@ async def test_host_whose_starter_was_killed_is_waited_for(
     write(program, f"echo x >> {session.folder}/starts; exit 1")
     caught: list[PinataError] = []
     async with trio.open_nursery() as nursery:
+        was_refused = trio.Event()
 
         async def refuse() -> None:
             caught.append(await refusal(session))
+            was_refused.set()
 
         async with locks.claim(session.lock, what="it", holder="its host, process 7"):
             nursery.start_soon(refuse)
@@ -159,6 +161,8 @@ async def test_host_whose_starter_was_killed_is_waited_for(
                     await trio.lowlevel.checkpoint()
             # It serves now, and lets nobody in.
             session.host_file.write_bytes(record(tmp_path / "nowhere", "other"))
+            with trio.fail_after(30):
+                await was_refused.wait()
     assert "is the record of another session's host" in str(caught[0])
     assert not (session.folder / "starts").exists()
 
