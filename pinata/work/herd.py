@@ -39,6 +39,9 @@ Show = Callable[[Sequence[Mapping[str, Any]]], None]
 # Between two looks; more often nobody can follow.
 PAUSE_S: Final = 0.25
 TELLING_S: Final = 5.0
+# Between two attempts to find out where the session stands.
+FIRST_ATTEMPT_S: Final = 1.0
+LAST_ATTEMPT_S: Final = 30.0
 _log = logging.getLogger(f"pinata.{__name__}")
 
 
@@ -221,12 +224,21 @@ class Herd:
                     keeping.cancel_scope.cancel()
 
     async def _keep(self, place: Place) -> None:
-        try:
-            controller = await self.controller(place)
-        except PinataError as error:
-            _log.warning("agents are not looked after from %s: %s", place.cwd, error)
-            return
-        await keep(controller)
+        """Look after the agents; never returns."""
+        await keep(await self._insist(place))
+
+    async def _insist(self, place: Place) -> Controller:
+        """Return the session as it calls from somewhere, once that can be told."""
+        pause_s, reported = FIRST_ATTEMPT_S, ""
+        while True:
+            try:
+                return await self.controller(place)
+            except PinataError as error:
+                if str(error) != reported:
+                    reported = str(error)
+                    _log.warning("agents are not looked after from %s: %s", place.cwd, error)
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_ATTEMPT_S)
 
     async def _watch(self) -> None:
         """Keep up to date which agents have an assignment, and what is shown of all."""

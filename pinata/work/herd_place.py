@@ -8,7 +8,7 @@ import trio
 
 from agents.herdsman.premises import Premises
 from agents.roster import Roster
-from engine.core.errors import PinataError, UsageError
+from engine.core.errors import ConflictError, ExternalError, UsageError
 from pinata.work.context import Context
 from pinata.work.definitions import read_roster
 from pinata.work.trust import judge_project
@@ -37,7 +37,8 @@ class Ground:
 
     Attributes:
         cwd: real.
-        workspace: the top of the working tree around it; outside of Git, itself.
+        workspace: the top of the working tree around it; itself where Git says that there is none,
+            or none that pinata can work with.
         trust: as in `Place`.
     """
 
@@ -47,12 +48,19 @@ class Ground:
 
 
 async def find_ground(context: Context, place: Place) -> Ground:
-    """Return how the herd names a place."""
+    """Return how the herd names a place.
+
+    Raises:
+        ExternalError: Git did not say. Another name in the meantime would free labels that are
+            taken.
+    """
     cwd = await trio.to_thread.run_sync(place.cwd.resolve)
     try:
         top = (await discover(cwd, context.environment)).root
-    except PinataError:
+    except (UsageError, ConflictError):
         return Ground(cwd, cwd, place.trust)
+    except ExternalError as error:
+        raise ExternalError(f"cannot tell which repository {cwd} is in: {error}") from error
     return Ground(cwd, await trio.to_thread.run_sync(top.resolve), place.trust)
 
 

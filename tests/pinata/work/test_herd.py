@@ -265,6 +265,25 @@ async def test_host_serves_although_what_others_left_and_its_looks_break_off(
             await host.screen.until({})
 
 
+async def test_repository_that_cannot_be_told_fails_the_call_and_no_later_one(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = project.repo.root / ".git" / "config"
+    good = config.read_text()
+    config.write_text("[core\n")
+    async with open_herd_host(project) as host:
+        host.define("scout", ANSWERS)
+        with host.attached() as session:
+            with pytest.raises(ExternalError, match="cannot tell which repository"):
+                await host.agents()
+            while "agents are not looked after" not in caplog.text:
+                await trio.lowlevel.checkpoint()
+            config.write_text(good)
+            await host.delegate("scout", "eye")
+            await session.until_told()
+            await host.until_clear()
+
+
 async def test_herd_needs_a_place_for_its_data(project: Project) -> None:
     with pytest.raises(UsageError, match="set HOME, or PI_CODING_AGENT_DIR"):
         premises_of(app.build_context({}, project.repo.root, Silence()))
