@@ -87,7 +87,7 @@ async def clear_away(controller: Controller, identity: Identity) -> None:
     """
     closing = _Closing(controller, identity)
     seen = await look(controller.premises, controller.runtime)
-    found = seen.find(controller.caller, identity.of.label)
+    found = seen.find(controller.caller, identity.of.label, workspace=identity.of.workspace)
     check_same(identity, found.contents)
     if found.children:
         await closing.run()
@@ -220,8 +220,8 @@ class _Closing:
         Raises:
             HerdError: the agent is not the one it was, or something cannot be proved.
         """
-        seen, caller = await self._look(), self.controller.caller
-        contents = seen.find(caller, self.target.of.label).contents
+        seen, caller, of = await self._look(), self.controller.caller, self.target.of
+        contents = seen.find(caller, of.label, workspace=of.workspace).contents
         return seen.plan_close(caller, check_same(self.target, contents))
 
     async def _look(self) -> Look:

@@ -5,6 +5,7 @@ All that is shown or decided at one moment comes from one of these.
 
 import stat
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import trio
@@ -50,11 +51,19 @@ class Look:
         return self._families[workspace]
 
     def view(self, caller: Caller) -> tuple[Visible, ...]:
-        """Return what a caller may see, its own agents first."""
-        family = self.family(caller.workspace)
-        if caller.is_lead:
-            return family.below(caller.session)
-        return tuple(Visible(one) for one in family.working_for(caller.session))
+        """Return what a caller may see: its own agents first, each group by label.
+
+        A person's session may stand elsewhere by now, or its place be named otherwise, than when
+        it started an agent; the agent is its own all the same. Those of an agent are all where it
+        is itself.
+        """
+        if not caller.is_lead:
+            family = self.family(caller.workspace)
+            return tuple(Visible(one) for one in family.working_for(caller.session))
+        states = (one.state.of for one in self.scan.contents)
+        workspaces = {of.workspace for of in states if of.owner == caller.session}
+        found = (self.family(each).below(caller.session) for each in workspaces)
+        return tuple(sorted(chain.from_iterable(found), key=_order))
 
     def own(self, caller: Caller) -> tuple[Contents, ...]:
         """Return the agents that work for the caller itself, by label."""
@@ -73,15 +82,28 @@ class Look:
         """Return whether a generation's conversation can be read from its file."""
         return state.session_file in self.saved
 
-    def find(self, caller: Caller, label: str) -> Evidence:
+    def find(self, caller: Caller, label: str, *, workspace: str | None = None) -> Evidence:
         """Return the caller's own agent of a label, whether or not it is there.
+
+        Args:
+            caller: whose agent it is.
+            label: of the agent.
+            workspace: that it was started in; None where nobody said.
 
         Raises:
             HerdError: it has none (TARGET_NOT_FOUND), or more than one (TARGET_AMBIGUOUS).
         """
-        found = [one for one in self.own(caller) if one.state.of.label == label]
+        found = [
+            one
+            for one in self.own(caller)
+            if one.state.of.label == label and workspace in (None, one.state.of.workspace)
+        ]
         if len(found) > 1:
-            raise ambiguous(f"more than one agent is called {label!r}")
+            places = " and in ".join(one.state.of.workspace for one in found)
+            raise ambiguous(
+                f"more than one agent of this session is called {label!r}: in {places}",
+                next_action="go on with something else: the result of each is delivered by itself",
+            )
         if not found:
             raise not_found(
                 f"no agent of this session is called {label!r}",
@@ -119,6 +141,11 @@ class Look:
         except HerdError:
             return False
         return True
+
+
+def _order(one: Visible) -> tuple[bool, str, str]:
+    of = one.contents.state.of
+    return not one.is_direct, of.label, of.workspace
 
 
 async def look(premises: Premises, runtime: Runtime) -> Look:

@@ -46,16 +46,21 @@ def herd_lines(agents: Sequence[Agent]) -> tuple[str, ...]:
     return tuple(rows)
 
 
-def _tree(agents: Sequence[Agent], parent: str | None, indent: str) -> list[str]:
+def _tree(agents: Sequence[Agent], parent: Agent | None, indent: str) -> list[str]:
     rows = []
     for agent in sorted(_below(agents, parent), key=lambda one: str(one["agent"])):
         rows.append(indent + _row(agent))
-        rows += _tree(agents, str(agent["agent"]), f"{indent}  ")
+        rows += _tree(agents, agent, f"{indent}  ")
     return rows
 
 
-def _below(agents: Sequence[Agent], parent: str | None) -> list[Agent]:
-    return [one for one in agents if "agent" in one and one.get("parent_label") == parent]
+def _below(agents: Sequence[Agent], parent: Agent | None) -> list[Agent]:
+    named = [one for one in agents if "agent" in one]
+    if parent is None:
+        return [one for one in named if "parent_label" not in one]
+    # A label means somebody only together with the workspace.
+    meant = parent["agent"], parent.get("workspace_id")
+    return [one for one in named if (one.get("parent_label"), one.get("workspace_id")) == meant]
 
 
 def asks(agent: Agent) -> bool:

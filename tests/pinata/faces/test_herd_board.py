@@ -29,6 +29,21 @@ def test_agents_of_an_agent_stand_below_it_and_all_are_sorted_by_label() -> None
     )
 
 
+def test_agents_of_equal_labels_in_two_workspaces_stand_below_nobody_elses() -> None:
+    agents = [
+        agent("a", workspace_id="/one"),
+        agent("b", workspace_id="/one", parent_label="a"),
+        agent("b", workspace_id="/two"),
+        agent("a", workspace_id="/two", parent_label="b"),
+    ]
+    assert herd_lines(agents) == (
+        " ● a scout working",
+        "   ● b scout working",
+        " ● b scout working",
+        "   ● a scout working",
+    )
+
+
 @pytest.mark.parametrize(
     "more",
     [{"available_tools": ["agent_reply"]}, {"result_error": {"message": "gone"}}],
