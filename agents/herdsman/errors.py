@@ -108,9 +108,9 @@ def ambiguous(message: str, *, next_action: str = "") -> HerdError:
     return HerdError(Trouble(Category.TARGET_AMBIGUOUS, message, next_action=next_action))
 
 
-def label_exists(label: str) -> HerdError:
+def label_exists(label: str, where: str = "this workspace") -> HerdError:
     """Return that an agent of this label is there already."""
-    message = f"an agent called {label} exists in this workspace"
+    message = f"an agent called {label} exists in {where}"
     action = "choose another label, or close that agent first"
     return HerdError(Trouble(Category.AGENT_LABEL_EXISTS, message, next_action=action))
 

@@ -10,16 +10,17 @@ from typing import Any
 from agents.herdsman.assignment import Assignment
 from agents.herdsman.attempt import Attempt
 from agents.herdsman.controller import Birth, Controller
-from agents.herdsman.errors import invalid, label_exists
+from agents.herdsman.errors import broken, invalid, label_exists
 from agents.herdsman.identity import Label
 from agents.herdsman.instructions import instructions
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.policy import Effective, authorised
 from agents.herdsman.runtime import Launch
+from agents.herdsman.scan import scan
 from agents.herdsman.submit import claim_soon
 from agents.herdsman.traces import Traces
 from agents.roster import Roster
-from engine.core.errors import PinataError
+from engine.core.errors import ExternalError, PinataError
 
 
 async def find_definition(controller: Controller, name: str) -> Effective:
@@ -60,12 +61,25 @@ async def start_agent(
 async def check_free(controller: Controller, label: Label) -> None:
     """Check that no agent has a label, and that none is being started with it.
 
+    Nor may an agent of the same person's session have it in another workspace: neither could be
+    called by it any more.
+
     Raises:
-        HerdError: AGENT_LABEL_EXISTS.
+        HerdError: AGENT_LABEL_EXISTS; or it cannot be told (INTERNAL_FAILURE).
     """
-    mailbox = Mailbox.of(controller.premises, controller.caller.workspace, label)
+    caller = controller.caller
+    mailbox = Mailbox.of(controller.premises, caller.workspace, label)
     if await mailbox.is_occupied():
         raise label_exists(label)
+    if not caller.is_lead:
+        return
+    try:
+        found = await scan(controller.premises)
+    except ExternalError as error:
+        raise broken(f"cannot tell which labels are taken: {error}") from error
+    for of in (one.state.of for one in found.contents):
+        if (of.owner, of.label) == (caller.session, label):
+            raise label_exists(label, of.workspace)
 
 
 async def _read_roster(controller: Controller) -> Roster:

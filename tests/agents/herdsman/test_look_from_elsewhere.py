@@ -18,6 +18,7 @@ from agents.herdsman.look import Look, look
 from agents.herdsman.reads import inspect, list_agents, transcript
 from agents.herdsman.record import Result, State
 from agents.herdsman.runtime import Lifecycle
+from agents.herdsman.startup import check_free
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import LEAD, NOW_MS, session, uid
 from tests.support.herd_told import Book, keeping, telling
@@ -127,6 +128,28 @@ async def test_agents_of_an_equal_label_are_told_apart_by_their_workspaces(
     with pytest.raises(HerdError) as missing:
         seen.find(moved.caller, "scout", workspace="/nowhere")
     assert missing.value.trouble.category is Category.TARGET_NOT_FOUND
+
+
+async def test_label_of_an_agent_elsewhere_is_taken_for_its_owner_alone(
+    stage: Stage, elsewhere: Stage, moved: Controller
+) -> None:
+    await stage.add("scout")
+    with pytest.raises(HerdError, match=stage.workspace) as caught:
+        await check_free(moved, Label("scout"))
+    assert caught.value.trouble.category is Category.AGENT_LABEL_EXISTS
+    await check_free(moved, Label("other"))
+    await check_free(elsewhere.controller(session("another")), Label("scout"))
+    await check_free(elsewhere.controller(LEAD, is_lead=False), Label("scout"))
+
+
+async def test_label_is_not_taken_for_free_while_mailboxes_cannot_be_read(
+    stage: Stage, moved: Controller
+) -> None:
+    stage.premises.mailboxes.parent.mkdir(parents=True, exist_ok=True)
+    stage.premises.mailboxes.touch()
+    with pytest.raises(HerdError) as caught:
+        await check_free(moved, Label("scout"))
+    assert caught.value.trouble.category is Category.INTERNAL_FAILURE
 
 
 async def test_closing_takes_the_agent_of_its_own_workspace_and_no_other_of_its_label(
