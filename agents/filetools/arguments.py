@@ -7,7 +7,7 @@ the two cannot disagree. A call's arguments are used at once and travel no furth
 import sys
 from collections.abc import Mapping
 from math import inf
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -54,18 +54,23 @@ class ReadArguments(Request):
     limit: Count | None = Field(None, description="how many lines to show, from 1 up")
 
 
-class BashArguments(Request):
-    """Arguments of bash."""
-
-    command: Text = Field(description="the shell script to run")
-    timeout: float | None = Field(
+def _timeout(default: str) -> Any:  # noqa: ANN401 - what pydantic has as the type of a field
+    """Return the field of a time limit; `default` says what holds without one."""
+    return Field(
         None,
         gt=0,
         le=86_400,
         allow_inf_nan=False,
         description="a number of seconds, above 0 and up to 86,400, after which it is stopped; "
-        "none by default",
+        f"{default} by default",
     )
+
+
+class BashArguments(Request):
+    """Arguments of bash."""
+
+    command: Text = Field(description="the shell script to run")
+    timeout: float | None = _timeout("none")
 
     @property
     def limit_s(self) -> float:
@@ -80,14 +85,7 @@ COMMAND_LIMIT_S = 600.0
 class BoundedBashArguments(BashArguments):
     """Arguments of a bash that stops every command some time."""
 
-    timeout: float | None = Field(
-        None,
-        gt=0,
-        le=86_400,
-        allow_inf_nan=False,
-        description="a number of seconds, above 0 and up to 86,400, after which it is stopped; "
-        f"{COMMAND_LIMIT_S:g} by default",
-    )
+    timeout: float | None = _timeout(f"{COMMAND_LIMIT_S:g}")
 
     @property
     def limit_s(self) -> float:

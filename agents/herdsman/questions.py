@@ -10,7 +10,7 @@ from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError
 from agents.herdsman.look import Look
 from agents.herdsman.mailbox import Mailbox
-from agents.herdsman.record import Ask, Contents, State
+from agents.herdsman.record import Ask, State
 from agents.herdsman.references import binding_details, import_bindings
 from agents.herdsman.result_text import spoken
 from agents.herdsman.runtime import BINDING, QUESTION, Entry, Message
@@ -33,7 +33,7 @@ async def deliver_questions(controller: Controller, seen: Look, entries: Sequenc
         PinataError: it cannot be told.
     """
     for one in seen.own(controller.caller):
-        ask = _open_question(one)
+        ask = one.open_ask
         if ask is None or is_asked(one.state, entries):
             continue
         if await _tell(controller, one.state, entries):
@@ -49,11 +49,6 @@ def is_asked(state: State, entries: Iterable[Entry]) -> bool:
     )
 
 
-def _open_question(contents: Contents) -> Ask | None:
-    ask = contents.ask
-    return ask if ask is not None and ask.belongs_to(contents.state) else None
-
-
 async def _tell(controller: Controller, known: State, entries: Sequence[Entry]) -> bool:
     """Tell of a question that is still open now; return whether that was done."""
     mailbox = Mailbox.of_state(controller.premises, known)
@@ -63,7 +58,7 @@ async def _tell(controller: Controller, known: State, entries: Sequence[Entry]) 
         return False
     if contents is None or contents.state.identity != known.identity:
         return False
-    ask = _open_question(contents)
+    ask = contents.open_ask
     if ask is None or not controller.owner.is_idle:
         return False
     try:

@@ -26,15 +26,11 @@ async def find_undelivered(
     """
     found = await scan(premises)
     own = [one for one in found.contents if one.state.of.owner == session]
-    asking = [one.state.of.label for one in own if _asks(one)]
-    others = [one.state.of.label for one in own if not _asks(one) and _is_unfinished(one, entries)]
+    asking = [one.state.of.label for one in own if one.open_ask]
+    others = [
+        one.state.of.label for one in own if not one.open_ask and _is_unfinished(one, entries)
+    ]
     return Undelivered(tuple(asking), tuple(others))
-
-
-def _asks(one: Contents) -> bool:
-    return (
-        one.state.pending_ask is not None and one.ask is not None and one.ask.belongs_to(one.state)
-    )
 
 
 def _is_unfinished(one: Contents, entries: Sequence[Entry]) -> bool:

@@ -30,5 +30,4 @@ def _works(evidence: Evidence) -> bool:
 def _is_untold(contents: Contents, entries: Sequence[Entry]) -> bool:
     if contents.results:
         return True
-    asks = contents.ask is not None and contents.ask.belongs_to(contents.state)
-    return asks and not is_asked(contents.state, entries)
+    return contents.open_ask is not None and not is_asked(contents.state, entries)

@@ -20,6 +20,7 @@ from agents.herdsman.loadout import offered_tools
 from agents.herdsman.pi_agent import PiManagedSpec, open_pi
 from agents.herdsman.runtime import Launch, SavedSession
 from agents.herdsman.session_file import begin_managed_session, discard_session, new_session_path
+from agents.models.pi_files import key_files
 from agents.models.port import Model
 from agents.models.routes import open_routes
 from agents.pi_program import PiMissingError
@@ -37,8 +38,6 @@ from worktrees.files import list_files
 
 T = TypeVar("T")
 
-# In the Pi agent directory; either may hold keys.
-_KEY_FILES: Final = ("auth.json", "models.json")
 # Outside of a repository nothing says which files matter; more than these are no project.
 _MOST_FILES: Final = 50_000
 _log = logging.getLogger(f"pinata.{__name__}")
@@ -131,7 +130,7 @@ class Ways:
         return InProcessWay(launch, choice, model, self.context, await self._place(launch))
 
     def _process(self, launch: Launch, choice: ModelChoice, way: PiWay) -> Way:
-        keys = _key_files(self.context)
+        keys = key_files(self.context.agent_dir)
 
         def spec(session: SavedSession, mark: str) -> PiManagedSpec:
             return PiManagedSpec(
@@ -164,7 +163,7 @@ class Ways:
             mark=None,
             list_files=await self._lister(root),
             shell=self.context.shell,
-            secrets=_key_files(self.context),
+            secrets=key_files(self.context.agent_dir),
         )
 
     async def _lister(self, root: Path) -> Callable[[], Awaitable[tuple[bytes, ...]]]:
@@ -273,11 +272,6 @@ def _no_model(launch: Launch, choice: ModelChoice, tried: list[str]) -> HerdErro
         f"{'; '.join(tried)}",
         next_action=f"set another `model` or `backend` in the file of {launch.definition.name}",
     )
-
-
-def _key_files(context: Context) -> tuple[Path, ...]:
-    folder = context.agent_dir
-    return () if folder is None else tuple(folder / name for name in _KEY_FILES)
 
 
 def _walk(root: Path) -> tuple[bytes, ...]:
