@@ -12,6 +12,7 @@ import trio
 
 from agents.herdsman.controller import Caller
 from agents.herdsman.errors import HerdError, ambiguous, broken, not_found
+from agents.herdsman.findings import Scan
 from agents.herdsman.ownership import Family, Visible
 from agents.herdsman.preflight import ClosePlan, plan_close
 from agents.herdsman.premises import Premises
@@ -19,7 +20,7 @@ from agents.herdsman.presence import Observed, Sightings
 from agents.herdsman.projection import Evidence, available_tools
 from agents.herdsman.record import Contents, State
 from agents.herdsman.runtime import Inventory, Runtime
-from agents.herdsman.scan import Scan, scan
+from agents.herdsman.scan import scan
 from engine.core.errors import ExternalError
 
 

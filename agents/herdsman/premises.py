@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.herdsman.record import Remembered
+from agents.herdsman.findings import Remembered, Scan
 from agents.herdsman.signals import Signals
 from engine.system.clock import Clock
+from engine.system.shared_call import SharedCall
 
 
 def _new_id() -> str:
@@ -23,6 +24,7 @@ class Premises:
         holder: who this process is, for the message that others get while it holds a lock.
         signals: tells those of this process of changes.
         new_id: gives UUIDs in lower case.
+        scans: looks at all mailboxes; see `scan`.
         remembered: what this process found in mailboxes, by their folders' names; see `scan`.
     """
 
@@ -31,6 +33,7 @@ class Premises:
     holder: str
     signals: Signals = field(default_factory=Signals)
     new_id: Callable[[], str] = _new_id
+    scans: SharedCall[Scan] = field(default_factory=SharedCall, compare=False, repr=False)
     remembered: dict[str, Remembered] = field(default_factory=dict, compare=False, repr=False)
 
     @property

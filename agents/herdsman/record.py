@@ -347,15 +347,3 @@ class Contents:
         """The question that the agent waits with; None where there is none, or it is unclear."""
         ask = self.ask
         return ask if ask is not None and ask.belongs_to(self.state) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """What was in a mailbox, and what its files looked like then.
-
-    Attributes:
-        stamps: inode, size and times of its folder and of the files that it was read from.
-    """
-
-    stamps: tuple[int, ...]
-    contents: Contents

@@ -1,12 +1,14 @@
 """One look at all mailboxes of a user, whoever's they are."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import trio
 
+from agents.herdsman.findings import Remembered, Scan, Unreadable
 from agents.herdsman.mailbox_folder import (
     ASK_NAME,
     STATE_NAME,
@@ -14,7 +16,7 @@ from agents.herdsman.mailbox_folder import (
     is_folder_name,
 )
 from agents.herdsman.premises import Premises
-from agents.herdsman.record import Contents, NoHandOff, Remembered
+from agents.herdsman.record import Contents, NoHandOff
 from agents.herdsman.records import UnreadableRecordError
 from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import one_line
@@ -26,42 +28,17 @@ MOST_UNREADABLE: Final = 64
 SETTLED_MS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A mailbox that is there and may be anybody's.
-
-    Attributes:
-        folder: its name.
-        diagnostic: what is wrong with it, on a line.
-    """
-
-    folder: str
-    diagnostic: str
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What one look found.
-
-    Attributes:
-        contents: of each mailbox whose state is readable, by workspace and label.
-        unreadable: the others, those that were touched last first, and no more than 64.
-    """
-
-    contents: tuple[Contents, ...] = ()
-    unreadable: tuple[Unreadable, ...] = ()
-
-
 async def scan(premises: Premises) -> Scan:
     """Look into every mailbox, one after the other.
 
     One whose files look as they did at an earlier look of this process is not read again: to read
-    takes several times as long. Whoever changes a mailbox reads it under its lock anyway.
+    takes several times as long. Whoever changes a mailbox reads it under its lock anyway. All who
+    wait for a look share one.
 
     Raises:
         ExternalError: it cannot be told which ones there are.
     """
-    return await trio.to_thread.run_sync(_scan, premises)
+    return await premises.scans.get(partial(trio.to_thread.run_sync, _scan, premises))
 
 
 def _scan(premises: Premises) -> Scan:

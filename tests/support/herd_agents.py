@@ -135,14 +135,14 @@ class PlayedRuntime:
         await trio.lowlevel.checkpoint()
         if self.inventory_fault is not None:
             raise ExternalError(self.inventory_fault)
-        here = [agent for agent in self.agents if not agent.is_gone.is_set()]
-        known = [a for a in here if a.identity.of.handle not in self.unanswering]
-        return Inventory(
-            tuple(_live(agent) for agent in known),
-            tuple(
-                Slot(a.identity.of.handle, a.identity.session if a in known else None) for a in here
-            ),
-        )
+        agents, slots = [], []
+        for agent in self._here():
+            handle = agent.identity.of.handle
+            is_known = handle not in self.unanswering
+            slots.append(Slot(handle, agent.identity.session if is_known else None))
+            if is_known:
+                agents.append(_live(agent))
+        return Inventory(tuple(agents), tuple(slots))
 
     async def stop(self, identity: Identity) -> None:
         await self.kill(self._exact(identity))

@@ -13,12 +13,13 @@ import trio
 from hypothesis import given, strategies as st
 
 from agents.herdsman.errors import HerdError
+from agents.herdsman.findings import Unreadable
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.mailbox_folder import MailboxFolder
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents
 from agents.herdsman.records import STATE, UnreadableRecordError
-from agents.herdsman.scan import Unreadable, scan
+from agents.herdsman.scan import scan
 from tests.support.deaths import Died, dying_at, passed_points
 from tests.support.guard import blocking_allowed
 from tests.support.herd_boxes import (

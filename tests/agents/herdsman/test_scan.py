@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from agents.herdsman.findings import Scan
 from agents.herdsman.mailbox_folder import folder_name
 from agents.herdsman.premises import Premises
 from agents.herdsman.records import STATE
-from agents.herdsman.scan import Scan, _touched_ns, scan
+from agents.herdsman.scan import _touched_ns, scan
 from engine.core.errors import ExternalError
 from tests.support.deaths import failing_reads
 from tests.support.herd_boxes import Full, box_of, premises_at
@@ -165,3 +166,17 @@ async def settled(stage: Stage) -> None:
             list(folders.iterdir())
         ):
             await scan(stage.premises)
+
+
+async def test_those_who_wait_for_a_look_share_one(tmp_path: Path) -> None:
+    stage = Stage.at(tmp_path)
+    await stage.add("scout")
+    found: list[Scan] = []
+
+    async def look() -> None:
+        found.append(await scan(stage.premises))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(look)
+    assert len({id(each) for each in found}) == 2
