@@ -14,6 +14,7 @@ def build(
     settings: FrontMatter,
     passages: tuple[Passage, ...],
     sources: tuple[Source, ...],
+    file: str,
 ) -> tuple[HerdDefinition, Definition | None]:
     """Return what the herd can launch and what runs can use, which is None without a kind.
 
@@ -22,6 +23,7 @@ def build(
         settings: of all its files together.
         passages: the texts of all its files.
         sources: of its files, the lowest first.
+        file: the uppermost of them, for people.
 
     Raises:
         FaultError: the settings do not stand together.
@@ -33,7 +35,9 @@ def build(
     if len(set(settings.agents or ())) != len(settings.agents or ()):
         raise FaultError("agents: names a definition twice; remove one")
     model = _model(settings.model)
-    herd = herd_definition(name, settings, passages=passages, model=model, sources=sources)
+    herd = herd_definition(
+        name, settings, passages=passages, model=model, sources=sources, file=file
+    )
     if settings.require_sources and settings.kind is not Kind.READER:
         raise FaultError("requireSources: is for readers; remove it")
     if settings.kind is None:

@@ -36,6 +36,7 @@ class HerdDefinition:
         agents: names of the definitions that its agents may delegate to.
         sources: of the files that it is made of, the lowest first.
         passages: what `persona` is made of, in its order.
+        file: the one that had the last word, absolute, for people: to be corrected there.
     """
 
     name: str
@@ -63,6 +64,7 @@ class HerdDefinition:
     inherit_project_context: bool | None = None
     inherit_global_context: bool | None = None
     passages: tuple[Passage, ...] = ()
+    file: str = ""
 
 
 # What stands in front matter under the same name and with the same meaning.
@@ -95,6 +97,7 @@ def herd_definition(
     passages: tuple[Passage, ...],
     model: tuple[str, str] | None,
     sources: tuple[Source, ...],
+    file: str,
 ) -> HerdDefinition:
     """Return what the herd launches from settings that stand together."""
     assert settings.description is not None
@@ -104,6 +107,7 @@ def herd_definition(
         persona=joined(passages) + "\n",
         passages=passages,
         sources=sources,
+        file=file,
         enabled=settings.enabled is not False,
         model=model,
         **{field: getattr(settings, field) for field in _AS_STATED},

@@ -46,6 +46,7 @@ class Unavailable:
     """A definition that cannot be used, and why.
 
     Attributes:
+        file: the one to be corrected, absolute, for people.
         kind, description: as far as they are known.
         herd_only: it is no definition for runs, whatever else is wrong with it.
     """
@@ -53,9 +54,16 @@ class Unavailable:
     name: str
     source: Source
     reason: str
+    file: str
     kind: Kind | None = None
     description: str | None = None
     herd_only: bool = False
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it, in words that need nothing else: the file and what to change."""
+        what = self.reason.removeprefix(f"{Path(self.file).name}: ")
+        return f"correct {self.file}: {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,7 @@ class _Draft:
 
     source: Source
     sources: tuple[Source, ...]
+    file: str
     fault: str | None = None
     settings: FrontMatter = field(default_factory=FrontMatter)
     passages: tuple[Passage, ...] = ()
@@ -111,7 +120,7 @@ class _Draft:
         """
         if self.fault is not None:
             raise FaultError(self.fault)
-        return build(name, self.settings, self.passages, self.sources)
+        return build(name, self.settings, self.passages, self.sources, self.file)
 
 
 def load_roster(layers: Sequence[Layer] = (BUNDLED,)) -> Roster:
@@ -164,6 +173,7 @@ def _unavailable(name: str, draft: _Draft, reason: str) -> Unavailable:
         name=name,
         source=draft.source,
         reason=reason,
+        file=draft.file,
         kind=settings.kind,
         description=settings.description,
         herd_only=settings.kind is None and draft.fault is None,
@@ -199,9 +209,17 @@ def _shown(name: str) -> str:
 
 def _faulty(path: Path, source: Source, below: _Draft | None, fault: str) -> _Draft:
     """Return a draft that cannot be used, but keeps what is below for those above."""
+    file = _place(path)
     return replace(
-        below or _Draft(source, ()), source=source, fault=f"{_shown(path.name)}: {fault}"
+        below or _Draft(source, (), file),
+        source=source,
+        file=file,
+        fault=f"{_shown(path.name)}: {fault}",
     )
+
+
+def _place(path: Path) -> str:
+    return _shown(str(path.absolute()))
 
 
 def _overlaid(path: Path, source: Source, below: _Draft | None) -> _Draft:
@@ -217,7 +235,7 @@ def _overlaid(path: Path, source: Source, below: _Draft | None) -> _Draft:
     if below is None or not below.sources:
         if stated.body_mode is not None:
             raise FaultError("bodyMode: there is no definition below to append to; remove it")
-        return _Draft(source, (source,), settings=stated, passages=passages)
+        return _Draft(source, (source,), _place(path), settings=stated, passages=passages)
     kind = below.settings.kind
     if kind is not None and stated.kind not in (None, kind):
         raise FaultError(f"an overlay cannot change the kind {kind.value}; use another name")
@@ -226,6 +244,7 @@ def _overlaid(path: Path, source: Source, below: _Draft | None) -> _Draft:
     return _Draft(
         source,
         (*below.sources, source),
+        _place(path),
         settings=below.settings.model_copy(update=_stated(stated)),
         passages=passages or below.passages,
     )

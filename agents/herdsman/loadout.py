@@ -52,7 +52,8 @@ def offered_tools(definition: HerdDefinition, mandatory: Collection[str]) -> tup
         raise invalid(
             f"definition {definition.name} lists {name_list(unknown)}, which agents in this "
             "process do not have",
-            next_action="leave them out, or have a Pi run the agent: `backend: process`",
+            next_action=f"leave them out of tools in {definition.file}, or have a Pi run the "
+            "agent: state backend: process there",
         )
     return wanted
 
@@ -73,5 +74,5 @@ def refuse_to_take(definition: HerdDefinition, mandatory: Collection[str]) -> No
             raise invalid(
                 f"definition {definition.name} excludes the tools {quote_value(pattern)}, which "
                 f"takes {hit} from the agent",
-                next_action="exclude tools by a pattern that leaves those of the herd",
+                next_action=f"list tools by their names in excludeTools of {definition.file}",
             )

@@ -32,13 +32,13 @@ def expand_persona(
         HerdError: INVALID_REQUEST: a file cannot be read, or is no UTF-8 text.
     """
     seen = set(without)
-    texts = (
-        "\n".join(_lines(definition.name, passage, home, seen)) for passage in definition.passages
-    )
+    texts = ("\n".join(_lines(definition, passage, home, seen)) for passage in definition.passages)
     return "\n\n".join(text for text in texts if text) + "\n"
 
 
-def _lines(name: str, passage: Passage, home: Path | None, seen: set[str]) -> Iterator[str]:
+def _lines(
+    definition: HerdDefinition, passage: Passage, home: Path | None, seen: set[str]
+) -> Iterator[str]:
     for line in passage.text.split("\n"):
         named = _named(line)
         if named is None:
@@ -53,9 +53,9 @@ def _lines(name: str, passage: Passage, home: Path | None, seen: set[str]) -> It
             content = _content(path)
         except UsageError as error:
             raise invalid(
-                f"the text of the definition {name} names {quote_value(named)}: {error}",
-                next_action="correct the line in the definition, or put a blank before its @ if "
-                "it names no file",
+                f"the text of the definition {definition.name} names {quote_value(named)}: {error}",
+                next_action=f"correct the line in {definition.file}, or put a blank before its @ "
+                "if it names no file",
             ) from error
         if content:
             yield content

@@ -36,7 +36,8 @@ def _resources(definition: HerdDefinition, home: str | None) -> tuple[str, ...]:
             fault = path_fault(path)
             if fault is not None:
                 raise invalid(
-                    f"{name} of definition {definition.name}: {quote_value(path)} {fault}"
+                    f"{name} of definition {definition.name}: {quote_value(path)} {fault}",
+                    next_action=f"correct {name} in {definition.file}",
                 )
     settings = PiSettings(
         skills=skills,

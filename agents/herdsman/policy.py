@@ -10,7 +10,7 @@ from typing import Any
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.asking import ASK_OWNER
 from agents.herdsman.controller import Caller
-from agents.herdsman.errors import invalid
+from agents.herdsman.errors import HerdError, invalid
 from agents.herdsman.loadout import DELEGATES, refuse_to_take
 from agents.herdsman.tool_names import HERD_TOOL_NAMES
 from agents.roster import Roster, Unavailable
@@ -84,21 +84,20 @@ def authorised(roster: Roster, name: str, caller: Caller) -> Effective:
         )
     definition = roster.herd.get(name)
     if definition is None:
-        raise invalid(
-            f"the definition {shown} {_why_not(roster, name)}",
-            next_action=_way_out(roster, name),
-        )
+        raise _not_usable(roster, name)
     if not definition.enabled:
         raise invalid(
             f"the definition {shown} is disabled",
-            next_action=f"set enabled: true in the file of {name}, or use another definition",
+            next_action=f"set enabled: true in {definition.file}, or use another definition",
         )
     found = effective(definition, launched_by_lead=caller.is_lead)
     for other in found.definition.agents or ():
-        if not roster.herd[other].enabled:
+        resting = roster.herd[other]
+        if not resting.enabled:
             raise invalid(
                 f"the definition {shown} delegates to {quote_value(other)}, which is disabled",
-                next_action=f"set enabled: true in the file of {other}, or take it out of agents",
+                next_action=f"set enabled: true in {resting.file}, or take {other} out of agents "
+                f"in {definition.file}",
             )
     return found
 
@@ -134,15 +133,19 @@ def _own(tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return tuple(tool for tool in tools if tool != DELEGATES and tool not in _OWN_TOOLS)
 
 
-def _why_not(roster: Roster, name: str) -> str:
-    reason = next((each.reason for each in roster.unavailable if each.name == name), None)
-    return "is not there" if reason is None else f"cannot be used: {reason}"
-
-
-def _way_out(roster: Roster, name: str) -> str:
-    if any(each.name == name for each in roster.unavailable):
-        return f"correct the file of {name}"
-    return "call agent_list for the definitions that there are"
+def _not_usable(roster: Roster, name: str) -> HerdError:
+    """Return that no agent can be started from what is called so, and what helps."""
+    shown = quote_value(name)
+    fault = next((each for each in roster.unavailable if each.name == name), None)
+    if fault is not None:
+        return invalid(
+            f"the definition {shown} cannot be used: {fault.reason}", next_action=fault.remedy
+        )
+    usable = [other for other, each in roster.herd.items() if each.enabled]
+    return invalid(
+        f"the definition {shown} is not there",
+        next_action=f"the definitions are {name_list(usable) or 'none'}",
+    )
 
 
 def _shown(definition: HerdDefinition) -> dict[str, Any]:

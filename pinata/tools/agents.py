@@ -79,7 +79,7 @@ def _out_of_use(roster: Roster) -> Iterator[Unavailable]:
     for name, each in roster.herd.items():
         if each.kind is None and each.sources[-1] is not Source.PRESET:
             description = each.description
-            yield Unavailable(name, each.sources[-1], _NO_KIND, description=description)
+            yield Unavailable(name, each.sources[-1], _NO_KIND, each.file, description=description)
 
 
 def _shown(roster: Roster, name: str) -> Answer:

@@ -139,7 +139,9 @@ def _full_roster() -> Roster:
         no_extensions=True,
         agents=("scout",),
     )
-    faulty = Unavailable("faulty", Source.USER, "tools must be a list", description="Has a fault.")
+    faulty = Unavailable(
+        "faulty", Source.USER, "tools must be a list", "/faulty.md", description="Has a fault."
+    )
     return Roster({}, (faulty,), herd={"every": every})
 
 

@@ -7,7 +7,7 @@ from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.loadout import MANAGED_TOOLS, offered_tools
 from engine.core.spec import Kind
 
-PLAIN = HerdDefinition("scout", "Looks.", "You look.\n", ())
+PLAIN = HerdDefinition("scout", "Looks.", "You look.\n", (), file="/a/scout.md")
 HERD = ("ask_owner", "agent_list")
 ALL = ("read", "bash", "edit", "write", "grep", "find", "ls")
 READING = ("read", "grep", "find", "ls")
@@ -48,13 +48,21 @@ def test_tools_that_this_process_does_not_have_are_refused_by_name() -> None:
     with pytest.raises(HerdError, match='definition scout lists "web_search"') as caught:
         offered_tools(definition, HERD)
     assert caught.value.trouble.category is Category.INVALID_REQUEST
-    assert "backend: process" in caught.value.trouble.next_action
+    assert caught.value.trouble.next_action == (
+        "leave them out of tools in /a/scout.md, or have a Pi run the agent: "
+        "state backend: process there"
+    )
 
 
 def test_a_pattern_that_would_take_a_tool_of_the_herd_is_refused() -> None:
     definition = replace(PLAIN, exclude_tools=("a*",))
-    with pytest.raises(HerdError, match='excludes the tools "a\\*", which takes agent_list'):
+    with pytest.raises(
+        HerdError, match='excludes the tools "a\\*", which takes agent_list'
+    ) as caught:
         offered_tools(definition, HERD)
+    assert caught.value.trouble.next_action == (
+        "list tools by their names in excludeTools of /a/scout.md"
+    )
 
 
 def test_a_command_without_a_limit_gets_one() -> None:

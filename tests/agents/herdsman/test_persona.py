@@ -19,6 +19,7 @@ def refusal(given: HerdDefinition, home: Path | None = None) -> str:
     with pytest.raises(HerdError) as caught:
         expand_persona(given, home)
     assert caught.value.trouble.category is Category.INVALID_REQUEST
+    assert f"correct the line in {given.file}, or" in caught.value.trouble.next_action
     return str(caught.value)
 
 

@@ -9,7 +9,7 @@ from agents.herd_definition import HerdDefinition
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.pi_loadout import loadout_options
 
-PLAIN = HerdDefinition("scout", "Looks around.", "You look around.\n", ())
+PLAIN = HerdDefinition("scout", "Looks around.", "You look around.\n", (), file="/a/scout.md")
 MANDATORY = ("ask_owner", "agent_list")
 USUAL = ("--no-skills", "--no-extensions", "--no-context-files")
 
@@ -86,3 +86,4 @@ def test_a_path_from_where_the_agent_works_is_refused(stated: dict[str, Any]) ->
     with pytest.raises(HerdError, match="must be an absolute path") as caught:
         words(**stated)
     assert caught.value.trouble.category is Category.INVALID_REQUEST
+    assert caught.value.trouble.next_action == f"correct {next(iter(stated))} in /a/scout.md"

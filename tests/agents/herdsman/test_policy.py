@@ -117,22 +117,54 @@ def test_an_agent_that_is_allowed_nothing_uses_nothing(roster: Roster) -> None:
     assert refusal(roster, "scout", caller).trouble.next_action == "use none"
 
 
-def test_a_faulty_definition_is_to_be_corrected(roster: Roster) -> None:
-    assert refusal(roster, "broken", LEAD).trouble.next_action == "correct the file of broken"
-    assert "agent_list" in refusal(roster, "nobody", LEAD).trouble.next_action
+def test_a_faulty_definition_is_to_be_corrected_in_the_file_that_is_named(
+    roster: Roster, tmp_path: Path
+) -> None:
+    action = refusal(roster, "broken", LEAD).trouble.next_action
+    assert action.startswith(
+        f'correct {tmp_path}/broken.md: front matter: unknown field "colour"; the fields are name,'
+    )
+    assert refusal(roster, "leaning", LEAD).trouble.next_action == (
+        f'correct {tmp_path}/leaning.md: agents: "broken" is not available; correct or remove it'
+    )
 
 
-def test_a_disabled_definition_is_refused_and_told_how_to_enable_it(roster: Roster) -> None:
+def test_a_fault_is_to_be_corrected_in_the_layer_that_made_it(tmp_path: Path) -> None:
+    put(tmp_path / "project", "scout")
+    put(tmp_path / "user", "scout", "tools: 5")
+    layers = [Layer(Source.PROJECT, tmp_path / "project"), Layer(Source.USER, tmp_path / "user")]
+    action = refusal(load_roster(layers), "scout", LEAD).trouble.next_action
+    assert action.startswith(f"correct {tmp_path}/user/scout.md: front matter: tools: 5 is not")
+
+
+def test_a_definition_that_is_not_there_is_refused_with_those_that_are(roster: Roster) -> None:
+    action = refusal(roster, "nobody", LEAD).trouble.next_action
+    assert action == "the definitions are planner, restless and scout"
+    assert (
+        refusal(load_roster([]), "nobody", LEAD).trouble.next_action == "the definitions are none"
+    )
+
+
+def test_a_disabled_definition_is_refused_and_told_how_to_enable_it(
+    roster: Roster, tmp_path: Path
+) -> None:
     error = refusal(roster, "resting", LEAD)
     assert "disabled" in str(error)
-    assert "enabled: true" in error.trouble.next_action
+    assert error.trouble.next_action == (
+        f"set enabled: true in {tmp_path}/resting.md, or use another definition"
+    )
 
 
 def test_a_definition_that_delegates_to_a_disabled_one_is_there_but_not_launched(
-    roster: Roster,
+    roster: Roster, tmp_path: Path
 ) -> None:
     assert "restless" in roster.herd
-    assert '"resting", which is disabled' in str(refusal(roster, "restless", LEAD))
+    error = refusal(roster, "restless", LEAD)
+    assert '"resting", which is disabled' in str(error)
+    assert error.trouble.next_action == (
+        f"set enabled: true in {tmp_path}/resting.md, or take resting out of agents in "
+        f"{tmp_path}/restless.md"
+    )
     # Launched by an agent it delegates to nobody, so that nothing is missing.
     caller = replace(PARENT, allowed=frozenset({"restless"}))
     assert not authorised(roster, "restless", caller).is_delegating
