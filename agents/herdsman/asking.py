@@ -11,7 +11,7 @@ from agents.herdsman.attachments import Prepared, Sender, prepare_message
 from agents.herdsman.duty import TROUBLES, Duty, GoneError
 from agents.herdsman.errors import HerdError, broken, busy, invalid
 from agents.herdsman.identity import AskId
-from agents.herdsman.record import Ask, Binding, Contents, NoHandOff, State
+from agents.herdsman.record import Ask, Binding, Contents, State
 from agents.herdsman.records import encode_ask
 from agents.herdsman.runtime import HerdTool, ToolReply
 from agents.herdsman.settlement import Undelivered, why_not_ask
@@ -145,7 +145,7 @@ def _check(contents: Contents, duty: Duty, undelivered: Undelivered) -> None:
     reason = why_not_ask(contents.state, undelivered)
     if duty.is_publishing:
         reason = "the result of the assignment is being written"
-    elif reason is None and not isinstance(contents.hand_off, NoHandOff):
+    elif reason is None and contents.has_pending_request:
         reason = "your owner has just sent something, which you will read next"
     if reason is not None:
         raise busy(f"you cannot ask now: {reason}", next_action="go on, and ask later if need be")

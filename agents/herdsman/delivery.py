@@ -23,7 +23,7 @@ from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.owner import OwnerAwayError
 from agents.herdsman.presence import Presence
-from agents.herdsman.record import Contents, NoHandOff, Result
+from agents.herdsman.record import Contents, Result
 from agents.herdsman.records import UnreadableRecordError
 from agents.herdsman.references import highest_index
 from agents.herdsman.result_text import Delivery, is_delivered, others_of, result_message
@@ -206,7 +206,7 @@ class Deliverer:
             if state.completed != request or state.active is not None:
                 raise busy("the agent has been given something else")
             # An agent that is gone answers none: what was left for it came after its work.
-            if not (is_lost or isinstance(contents.hand_off, NoHandOff)):
+            if not (is_lost or not contents.has_pending_request):
                 raise busy("a request is in its mailbox")
             await mailbox.remove_result(request)
         await clear_away(self._controller, identity)

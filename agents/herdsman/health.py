@@ -17,11 +17,11 @@ from agents.herdsman.projection import (
     is_terminal,
     undelivered_results,
 )
-from agents.herdsman.record import NoHandOff, OneHandOff
+from agents.herdsman.record import OnePending
 from agents.herdsman.runtime import Lifecycle
 from agents.herdsman.tool_names import INSPECT
 
-HAND_OFF_AFTER_MS: Final = 10 * 60 * 1000
+PENDING_AFTER_MS: Final = 10 * 60 * 1000
 ASK_AFTER_MS: Final = 5 * 60 * 1000
 STALE_EVERY_MS: Final = 5 * 60 * 1000
 REPEAT_FIRST_MS: Final = 5 * 60 * 1000
@@ -36,7 +36,7 @@ class Reason(enum.Enum):
     UNKNOWN = "unknown"
     ASK = "ask"
     BLOCKED = "blocked"
-    HAND_OFF = "handoff"
+    PENDING_REQUEST = "handoff"
     STALE = "stale"
 
 
@@ -192,9 +192,9 @@ def condition_of(facts: Facts, now_ms: int) -> Condition | None:
 def _condition_of_live(facts: Facts, now_ms: int) -> Condition | None:
     """Return what is the matter with an agent that is there and whose assignment is not over."""
     contents = facts.evidence.contents
-    state, hand_off = contents.state, contents.hand_off
+    state = contents.state
     # An owner whose answer is on its way is not to answer again.
-    if state.pending_ask is not None and isinstance(hand_off, NoHandOff):
+    if state.pending_ask is not None and not contents.has_pending_request:
         if not facts.is_ask_delivered:
             return None
         return Condition(Reason.ASK, (state.pending_ask,), state.active)
@@ -204,10 +204,10 @@ def _condition_of_live(facts: Facts, now_ms: int) -> Condition | None:
         and facts.evidence.observed.lifecycle is Lifecycle.BLOCKED
     ):
         return Condition(Reason.BLOCKED, (state.active,), state.active)
-    if isinstance(hand_off, OneHandOff):
-        waiting = hand_off.request
-        if now_ms - waiting.created_ms >= HAND_OFF_AFTER_MS:
-            return Condition(Reason.HAND_OFF, (waiting.request,), waiting.request)
+    if isinstance(contents.pending, OnePending):
+        waiting = contents.pending.request
+        if now_ms - waiting.created_ms >= PENDING_AFTER_MS:
+            return Condition(Reason.PENDING_REQUEST, (waiting.request,), waiting.request)
     if inactive_ms(facts.evidence, now_ms) is not None:
         assert state.active is not None
         assert state.last_activity_ms is not None

@@ -33,7 +33,7 @@ _RULES: Final = {
         " terminal. Do not guess what to enter there. Look at it with agent_inspect; if it cannot"
         " go on by itself, tell the person you work for, or close it."
     ),
-    Reason.HAND_OFF: (
+    Reason.PENDING_REQUEST: (
         "This agent has not answered a request for more than ten minutes. Do not submit it again:"
         " that it is unanswered does not prove that it was not delivered. It is kept, and taken up"
         " when the agent gets to it."

@@ -12,7 +12,7 @@ from agents.herdsman.identity import GenerationId
 from agents.herdsman.look import Look
 from agents.herdsman.ownership import Visible
 from agents.herdsman.projection import AgentState
-from agents.herdsman.record import Contents, ResultError, UnclearHandOff
+from agents.herdsman.record import Contents, ResultError, UnclearPending
 from agents.herdsman.scan import DIAGNOSTIC_LIMIT_CHARS
 from engine.core.quote import one_line
 
@@ -81,8 +81,8 @@ def _record(
 
 def _diagnostic(contents: Contents) -> str | None:
     """Return what could not be read in a mailbox whose state could, on a line."""
-    hand_off = contents.hand_off
-    why = hand_off.why if isinstance(hand_off, UnclearHandOff) else contents.ask_fault
+    pending = contents.pending
+    why = pending.why if isinstance(pending, UnclearPending) else contents.ask_fault
     return None if why is None else one_line(why, DIAGNOSTIC_LIMIT_CHARS)
 
 

@@ -21,13 +21,13 @@ from agents.herdsman.premises import Premises
 from agents.herdsman.record import (
     Ask,
     Contents,
-    HandOff,
-    NoHandOff,
-    OneHandOff,
+    NothingPending,
+    OnePending,
+    Pending,
     Request,
     Result,
     State,
-    UnclearHandOff,
+    UnclearPending,
 )
 from agents.herdsman.records import ASK, REQUEST, RESULT, STATE, Form, UnreadableRecordError
 from engine.core.errors import ConflictError, CorruptionError, reason_of
@@ -255,7 +255,7 @@ class MailboxFolder:
             raise UnreadableRecordError(f"it cannot be read: {reason_of(error)}") from error
         ask, ask_fault = self._read_ask_or_fault(names)
         return Contents(
-            state, ask, ask_fault, self._hand_off(names, state), _results(names), is_starting
+            state, ask, ask_fault, self._pending(names, state), _results(names), is_starting
         )
 
     def _read_ask_or_fault(self, names: Collection[str]) -> tuple[Ask | None, str | None]:
@@ -266,22 +266,22 @@ class MailboxFolder:
         except UnreadableRecordError as error:
             return None, str(error)
 
-    def _hand_off(self, names: Iterable[str], state: State) -> HandOff:
+    def _pending(self, names: Iterable[str], state: State) -> Pending:
         acknowledged = _acknowledged(state)
         waiting = [name for name in names if _is_request(name) and name not in acknowledged]
         if not waiting:
-            return NoHandOff()
+            return NothingPending()
         if len(waiting) > 1:
-            return UnclearHandOff(f"{len(waiting)} requests wait for an answer")
+            return UnclearPending(f"{len(waiting)} requests wait for an answer")
         request = RequestId(waiting[0].removeprefix(_REQUEST_PREFIX).removesuffix(_SUFFIX))
         if not is_uuid(request):
-            return UnclearHandOff("a request has a name that is no id")
+            return UnclearPending("a request has a name that is no id")
         try:
             found = self.read_request(request)
         except UnreadableRecordError as error:
-            return UnclearHandOff(str(error))
+            return UnclearPending(str(error))
         # One that went meanwhile was answered.
-        return NoHandOff() if found is None else OneHandOff(found)
+        return NothingPending() if found is None else OnePending(found)
 
     def _record(self, name: str, form: Form[T]) -> T | None:
         path = self.path / name

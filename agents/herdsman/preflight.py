@@ -19,7 +19,7 @@ from agents.herdsman.projection import (
     is_terminal,
     undelivered_results,
 )
-from agents.herdsman.record import Ask, Contents, NoHandOff, State
+from agents.herdsman.record import Ask, Contents, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ def _doing(evidence: Evidence) -> str:
         return "its assignment is over"
     if is_starting(contents):
         return "it is being started"
-    if not isinstance(contents.hand_off, NoHandOff):
+    if contents.has_pending_request:
         return "it has not answered an earlier request yet"
     if contents.state.pending_ask is not None:
         return "it waits for an answer to its question"
@@ -284,7 +284,7 @@ def _remedy(evidence: Evidence) -> str:
             "go on with something else: its result is delivered by itself while its owner's "
             "session is open; agent_transcript reads it until then"
         )
-    if not isinstance(contents.hand_off, NoHandOff):
+    if contents.has_pending_request:
         return "do not submit it again: call agent_list to see when the agent has answered"
     if evidence.can_reply:
         return "answer it with agent_reply"

@@ -11,7 +11,7 @@ from typing import Final
 
 from agents.herdsman.identity import RequestId
 from agents.herdsman.presence import Observed, Presence
-from agents.herdsman.record import Contents, NoHandOff, OneHandOff, UnclearHandOff
+from agents.herdsman.record import Contents, OnePending, UnclearPending
 from agents.herdsman.runtime import Lifecycle
 from agents.herdsman.tool_names import CLOSE, INSPECT, INTERRUPT, REPLY, STEER, TRANSCRIPT
 
@@ -120,7 +120,7 @@ def project(
         return AgentState.LOST
     if observed.presence is Presence.UNKNOWN:
         return AgentState.UNKNOWN
-    if not isinstance(contents.hand_off, NoHandOff):
+    if contents.has_pending_request:
         return AgentState.SETTLING
     if contents.state.active is not None:
         return _with_an_assignment(contents, observed, children)
@@ -185,11 +185,11 @@ def undelivered_results(contents: Contents) -> frozenset[RequestId]:
 
     Where the request that waits there cannot be told, any of them may be its result.
     """
-    waiting = contents.hand_off
-    if isinstance(waiting, UnclearHandOff):
+    waiting = contents.pending
+    if isinstance(waiting, UnclearPending):
         return contents.results
     owed = {contents.state.active, contents.state.completed}
-    if isinstance(waiting, OneHandOff):
+    if isinstance(waiting, OnePending):
         owed.add(waiting.request.request)
     return contents.results & owed
 

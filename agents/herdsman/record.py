@@ -302,25 +302,25 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class NoHandOff:
-    """Every request in the mailbox is acknowledged."""
+class NothingPending:
+    """The agent has answered every request in its mailbox."""
 
 
 @dataclass(frozen=True, slots=True)
-class OneHandOff:
-    """One request is not acknowledged."""
+class OnePending:
+    """The agent has one request to answer."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
-class UnclearHandOff:
-    """A request that is not acknowledged is there and cannot be told: two, or an unreadable one."""
+class UnclearPending:
+    """The agent has a request to answer, and which cannot be told: two, or an unreadable one."""
 
     why: str
 
 
-HandOff = NoHandOff | OneHandOff | UnclearHandOff
+Pending = NothingPending | OnePending | UnclearPending
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class Contents:
     Attributes:
         ask: its ask record; None when there is none, or it cannot be read.
         ask_fault: why the ask record cannot be read.
-        hand_off: the request that its agent has not answered.
+        pending: the request that its agent has not answered, by an acknowledgement in its state.
         results: the requests for which a result file is there, readable or not.
         is_starting: a living process starts an agent there.
     """
@@ -338,9 +338,14 @@ class Contents:
     state: State
     ask: Ask | None = None
     ask_fault: str | None = None
-    hand_off: HandOff = field(default_factory=NoHandOff)
+    pending: Pending = field(default_factory=NothingPending)
     results: frozenset[RequestId] = frozenset()
     is_starting: bool = False
+
+    @property
+    def has_pending_request(self) -> bool:
+        """Whether there is a request that the agent has not answered, readable or not."""
+        return not isinstance(self.pending, NothingPending)
 
     @property
     def open_ask(self) -> Ask | None:

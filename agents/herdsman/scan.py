@@ -16,7 +16,7 @@ from agents.herdsman.mailbox_folder import (
     is_folder_name,
 )
 from agents.herdsman.premises import Premises
-from agents.herdsman.record import Contents, NoHandOff
+from agents.herdsman.record import Contents
 from agents.herdsman.records import UnreadableRecordError
 from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import one_line
@@ -69,7 +69,7 @@ def _read(premises: Premises, folder: MailboxFolder) -> Contents | None:
         return replace(known.contents, is_starting=_is_starting(folder))
     premises.remembered.pop(name, None)
     contents = folder.read()
-    if contents is None or stamps is None or not isinstance(contents.hand_off, NoHandOff):
+    if contents is None or stamps is None or contents.has_pending_request:
         return contents
     # A file that changed a moment ago can change again without its times telling.
     is_settled = SystemClock().now_ms() - max(stamps) // 1_000_000 > SETTLED_MS

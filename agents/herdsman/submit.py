@@ -13,7 +13,7 @@ from agents.herdsman.errors import ambiguous, busy
 from agents.herdsman.identity import Identity, RequestId
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.preflight import check_same
-from agents.herdsman.record import Acknowledgement, Contents, NoHandOff, Request, State
+from agents.herdsman.record import Acknowledgement, Contents, Request, State
 from agents.herdsman.records import UnreadableRecordError
 from engine.core.errors import PinataError
 
@@ -52,7 +52,7 @@ async def leave(
     """
     async with claim_soon(mailbox):
         contents = await read_exact(mailbox, identity)
-        if not isinstance(contents.hand_off, NoHandOff):
+        if contents.has_pending_request:
             raise busy(
                 f"agent {identity.of.label!r} has not answered an earlier request yet",
                 next_action="wait for its answer; do not send the same again",

@@ -16,7 +16,7 @@ from agents.herdsman.errors import Category, HerdError, ambiguous, broken
 from agents.herdsman.identity import Correlation, Identity
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.presence import Presence, observe
-from agents.herdsman.record import NoHandOff, Request, RequestKind, State
+from agents.herdsman.record import Request, RequestKind, State
 from agents.herdsman.runtime import Started
 from agents.herdsman.session_file import discard_session, restore_session
 from engine.core.errors import ExternalError
@@ -147,7 +147,7 @@ class Traces:
             if contents is not None:
                 if contents.state.of.generation != self.assignment.generation:
                     raise ambiguous(f"the mailbox of {label} is that of another agent")
-                if not isinstance(contents.hand_off, NoHandOff):
+                if contents.has_pending_request:
                     raise broken(f"a request is left in the mailbox of {label}")
             await self.mailbox.remove()
 

@@ -14,13 +14,13 @@ from agents.herdsman.presence import Observed, Presence, alias_of
 from agents.herdsman.record import (
     Ask,
     Contents,
-    HandOff,
-    NoHandOff,
-    OneHandOff,
+    NothingPending,
+    OnePending,
+    Pending,
     Request,
     RequestKind,
     State,
-    UnclearHandOff,
+    UnclearPending,
 )
 from agents.herdsman.runtime import Inventory, Lifecycle, LiveAgent, Slot
 from tests.support.herd_records import (
@@ -55,18 +55,18 @@ _ASSIGNMENTS: tuple[Assignment | None, ...] = (
     None,  # its result could not be written
 )
 _RESULTS = (frozenset[RequestId](), frozenset[RequestId](), *map(frozenset, ((ONE,), (ONE, TWO))))
-_HAND_OFFS = (None, None, None, "unclear", *product(RequestKind, REQUESTS, AGES_MS))
+_PENDING = (None, None, None, "unclear", *product(RequestKind, REQUESTS, AGES_MS))
 
 
-def _hand_off(state: State, choice: object) -> HandOff:
+def _pending(state: State, choice: object) -> Pending:
     match choice:
         case (RequestKind() as kind, str() as waiting, int() as age_ms):
             made = Request(state.of, RequestId(waiting), kind, "go on", NOW_MS - age_ms)
-            return OneHandOff(made)
+            return OnePending(made)
         case "unclear":
-            return UnclearHandOff("two requests")
+            return UnclearPending("two requests")
         case _:
-            return NoHandOff()
+            return NothingPending()
 
 
 def _ask(state: State, choice: str) -> Ask | None:
@@ -98,7 +98,7 @@ def _mailbox(
     more: tuple[object, frozenset[RequestId], bool],
 ) -> Contents:
     owner, workspace, own_session = of
-    active, completed, pending = assignment or (None, None, None)
+    active, completed, asked = assignment or (None, None, None)
     state = state_of(
         label,
         owner=owner,
@@ -106,16 +106,16 @@ def _mailbox(
         session=own_session or session(label),
         active=active,
         completed=completed,
-        pending_ask=pending,
+        pending_ask=asked,
         last_activity_ms=None if age_ms is None else NOW_MS - age_ms,
     )
     if assignment is None:
         state = result_error(state, ONE)
     assert state.fault() is None
-    hand_off, results, is_starting = more
+    pending, results, is_starting = more
     found = _ask(state, ask)
     fault = "it is no JSON" if ask == "fault" and found is None else None
-    return Contents(state, found, fault, _hand_off(state, hand_off), results, is_starting)
+    return Contents(state, found, fault, _pending(state, pending), results, is_starting)
 
 
 _OF = st.tuples(
@@ -124,7 +124,7 @@ _OF = st.tuples(
     st.sampled_from((None, None, None, *SESSIONS)),
 )
 _MORE = st.tuples(
-    st.sampled_from(_HAND_OFFS), st.sampled_from(_RESULTS), st.sampled_from((False, False, True))
+    st.sampled_from(_PENDING), st.sampled_from(_RESULTS), st.sampled_from((False, False, True))
 )
 _ASK = st.sampled_from(("none", "fault", "right", "right", "ask", "request", "session"))
 

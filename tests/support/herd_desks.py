@@ -25,7 +25,7 @@ from agents.herdsman.member import Member
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import (
     Acknowledgement,
-    OneHandOff,
+    OnePending,
     RejectionCode,
     State,
 )
@@ -233,10 +233,10 @@ class Puppet(PlayedAttendant):
         async with mailbox.hold():
             await mailbox.write_state(state, creates=True)
         listener = self.desk.premises.signals.listen(str(mailbox.folder))
-        while not isinstance(hand_off := await _hand_off(mailbox), OneHandOff):
+        while not isinstance(pending := await _pending(mailbox), OnePending):
             await listener.wait()
         await self.takes.wait()
-        request = hand_off.request.request
+        request = pending.request.request
         async with mailbox.hold():
             if await mailbox.read_request(request) is None:
                 return
@@ -247,9 +247,9 @@ class Puppet(PlayedAttendant):
                 self.taken.append(request)
 
 
-async def _hand_off(mailbox: Mailbox) -> object:
+async def _pending(mailbox: Mailbox) -> object:
     contents = await mailbox.read()
-    return None if contents is None else contents.hand_off
+    return None if contents is None else contents.pending
 
 
 async def _nothing(_: SessionId) -> Undelivered:

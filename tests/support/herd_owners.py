@@ -244,7 +244,7 @@ class Stage:
     async def _request(self, label: str) -> Request | None:
         contents = await self.mailbox(label).read()
         assert contents is not None
-        return getattr(contents.hand_off, "request", None)
+        return getattr(contents.pending, "request", None)
 
     async def acknowledge(
         self, label: str, request: Request, code: RejectionCode | None = None, text: str = ""

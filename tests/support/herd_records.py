@@ -19,7 +19,7 @@ from agents.herdsman.presence import Observed, Presence
 from agents.herdsman.record import (
     Ask,
     Contents,
-    OneHandOff,
+    OnePending,
     ProcessStamp,
     Proof,
     Request,
@@ -85,7 +85,7 @@ def mailbox(label: str, *, owner: SessionId = LEAD, **more: Any) -> Contents:
     """Return what a look finds in a generation's mailbox; `more` is of its state or beside it."""
     beside = {
         name: more.pop(name)
-        for name in ("ask", "ask_fault", "hand_off", "results", "is_starting")
+        for name in ("ask", "ask_fault", "pending", "results", "is_starting")
         if name in more
     }
     return Contents(state_of(label, owner=owner, **more), **beside)
@@ -107,9 +107,9 @@ def result_error(state: State, request_id: RequestId = TASK, failed_ms: int = NO
 
 def waiting(
     state: State, name: str = "steer", kind: RequestKind = RequestKind.STEER, at_ms: int = NOW_MS
-) -> OneHandOff:
+) -> OnePending:
     """Return a request that the agent has not answered."""
-    return OneHandOff(Request(state.of, request(name), kind, "go on", at_ms))
+    return OnePending(Request(state.of, request(name), kind, "go on", at_ms))
 
 
 def asking(contents: Contents, name: str = "which") -> Contents:

@@ -15,7 +15,7 @@ from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import Category, HerdError, Trouble, ambiguous, broken
 from agents.herdsman.identity import GenerationId, Handle, Identity
 from agents.herdsman.look import look
-from agents.herdsman.record import NoHandOff, OneHandOff, RejectionCode, State
+from agents.herdsman.record import OnePending, RejectionCode, State
 from agents.herdsman.runtime import Inventory, LiveAgent
 from agents.herdsman.traces import LOCK_S
 from engine.core.errors import ExternalError
@@ -308,7 +308,7 @@ async def test_where_nobody_can_tell_whether_the_task_was_taken_it_stays(
     assert "do not give the task again" in trouble.next_action
     contents = await desk.mailbox("mine").read()
     assert contents is not None
-    assert isinstance(contents.hand_off, OneHandOff)
+    assert isinstance(contents.pending, OnePending)
     assert not desk.runtime.agent("mine").is_gone.is_set()
     # Nobody may end by itself what may be at work.
     assert desk.cleanup_errors == {}
@@ -457,7 +457,7 @@ async def test_an_agent_at_its_own_mailbox_is_waited_for(herd_clock: MockClock, 
         await call(desk.controller())
     contents = await desk.mailbox("mine").read()
     assert contents is not None
-    assert isinstance(contents.hand_off, NoHandOff)
+    assert not contents.has_pending_request
 
 
 async def try_to_delegate(desk: Desk) -> None:

@@ -15,7 +15,6 @@ from agents.herdsman.errors import Category, HerdError, invalid
 from agents.herdsman.identity import Label
 from agents.herdsman.instructions import instructions
 from agents.herdsman.mailbox import delegation_lock
-from agents.herdsman.record import NoHandOff
 from agents.herdsman.runtime import REQUEST
 from engine.core.errors import ExternalError, UsageError
 from engine.core.spec import ModelChoice, Thinking
@@ -61,7 +60,7 @@ async def test_an_agent_takes_its_task_and_the_call_returns_before_it_is_done(
     contents = await desk.mailbox("scout").read()
     assert contents is not None
     assert contents.state.active == answer["request_id"]
-    assert isinstance(contents.hand_off, NoHandOff)
+    assert not contents.has_pending_request
     assert not contents.is_starting
     await desk.settle()
     assert agent.conversation.heard(REQUEST) == ["Look."]

@@ -16,7 +16,7 @@ from agents.herdsman.health import (
 )
 from agents.herdsman.presence import Observed
 from agents.herdsman.projection import AgentState, Evidence
-from agents.herdsman.record import Contents, RequestKind, UnclearHandOff
+from agents.herdsman.record import Contents, RequestKind, UnclearPending
 from agents.herdsman.runtime import Lifecycle
 from agents.herdsman.tool_names import INSPECT
 from tests.support.herd_records import (
@@ -154,26 +154,26 @@ def test_next_question_is_another_episode() -> None:
 
 
 def test_question_whose_answer_is_on_its_way_is_not_reminded_of() -> None:
-    answered = replace(ASKING, hand_off=waiting(ASKING.state, "reply", RequestKind.REPLY))
+    answered = replace(ASKING, pending=waiting(ASKING.state, "reply", RequestKind.REPLY))
     owner = Owner()
     owner.look_for(9, facts(answered, live(ASKING, STUCK), delivered=True))
     assert owner.told == []
     owner.look_for(2, facts(answered, live(ASKING, STUCK), delivered=True))
-    assert [one.condition.reason for one in owner.told] == [Reason.HAND_OFF]
+    assert [one.condition.reason for one in owner.told] == [Reason.PENDING_REQUEST]
 
 
 def test_request_is_told_of_once_it_is_unanswered_for_ten_minutes() -> None:
-    contents = replace(ACTIVE, hand_off=waiting(ACTIVE.state))
+    contents = replace(ACTIVE, pending=waiting(ACTIVE.state))
     seen = facts(contents, live(contents))
     assert condition_of(seen, NOW_MS + 9 * MINUTE + 50 * SECOND) is None
     assert condition_of(seen, NOW_MS + 10 * MINUTE) == Condition(
-        Reason.HAND_OFF, (request("steer"),)
+        Reason.PENDING_REQUEST, (request("steer"),)
     )
     assert condition_of(seen, NOW_MS - 3600 * SECOND) is None
 
 
 def test_request_that_cannot_be_told_gives_nothing() -> None:
-    contents = replace(ACTIVE, hand_off=UnclearHandOff("two"))
+    contents = replace(ACTIVE, pending=UnclearPending("two"))
     assert condition_of(facts(contents, live(contents)), NOW_MS + 60 * MINUTE) is None
 
 

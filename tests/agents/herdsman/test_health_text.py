@@ -55,7 +55,7 @@ STALE = notice_of(ACTIVE, live(ACTIVE))
         (ACTIVE, live(ACTIVE, Lifecycle.BLOCKED), "attention", "blocked", "what to enter there"),
         (ACTIVE, live(ACTIVE), "stale", "stale", "cannot have taken effect"),
         (
-            replace(ACTIVE, hand_off=waiting(ACTIVE.state)),
+            replace(ACTIVE, pending=waiting(ACTIVE.state)),
             live(ACTIVE),
             "attention",
             "handoff",

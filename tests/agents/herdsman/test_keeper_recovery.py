@@ -119,7 +119,7 @@ async def asking(stage: Stage, book: Book) -> None:
     await stage.change("scout", pending_ask=ask.ask)
 
 
-async def hand_off(stage: Stage, book: Book) -> None:
+async def pending_request(stage: Stage, book: Book) -> None:
     state = await stage.add("scout", last_activity_ms=NOW_MS)
     await stage.mailbox("scout").write_request(
         Request(state.of, request("steer"), RequestKind.STEER, "go on", NOW_MS)
@@ -170,7 +170,7 @@ ROWS = (
     Row(completed_and_not_told),
     Row(result_lost, (ATTENTION,)),
     Row(asking, (QUESTION,)),
-    Row(hand_off),
+    Row(pending_request),
     Row(unreadable),
     Row(anothers),
     Row(leftovers),
@@ -216,7 +216,7 @@ async def test_an_owner_that_begins_twice_while_a_result_waits_is_told_once(
 async def test_a_request_for_an_agent_that_is_gone_does_not_keep_its_mailbox(
     herd_clock: MockClock, stage: Stage, book: Book
 ) -> None:
-    await hand_off(stage, book)
+    await pending_request(stage, book)
     state = (await stage.mailbox("scout").read_state()) or pytest.fail("it is not there")
     await stage.change("scout", active=None, completed=TASK)
     await write_result(stage)

@@ -10,7 +10,7 @@ from agents.herdsman.findings import Scan, Unreadable
 from agents.herdsman.identity import SessionId
 from agents.herdsman.listing import agent_records
 from agents.herdsman.look import Look
-from agents.herdsman.record import Contents, UnclearHandOff
+from agents.herdsman.record import Contents, UnclearPending
 from agents.herdsman.runtime import Inventory, Lifecycle
 from agents.herdsman.scan import DIAGNOSTIC_LIMIT_CHARS
 from agents.herdsman.tool_names import CLOSE
@@ -157,7 +157,7 @@ def test_agent_that_was_stopped_and_not_removed_says_why() -> None:
 
 
 def test_what_cannot_be_read_beside_a_state_is_shown_within_a_limit() -> None:
-    (record,) = records(looking_at(replace(ACTIVE, hand_off=UnclearHandOff("two\nof " * 1000))))
+    (record,) = records(looking_at(replace(ACTIVE, pending=UnclearPending("two\nof " * 1000))))
     assert record["diagnostic"].startswith("two of two")
     assert len(record["diagnostic"]) <= DIAGNOSTIC_LIMIT_CHARS
     (record,) = records(looking_at(replace(asking(ACTIVE), ask=None, ask_fault="no JSON")))

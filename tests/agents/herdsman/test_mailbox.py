@@ -18,12 +18,12 @@ from agents.herdsman.record import (
     Acknowledgement,
     Contents,
     Injection,
-    NoHandOff,
-    OneHandOff,
+    NothingPending,
+    OnePending,
     RejectionCode,
     Request,
     RequestKind,
-    UnclearHandOff,
+    UnclearPending,
 )
 from agents.herdsman.records import STATE_LIMIT_BYTES, UnreadableRecordError
 from agents.herdsman.signals import ANYTHING
@@ -125,7 +125,7 @@ async def test_what_was_written_is_read(premises: Premises) -> None:
     assert await mailbox.read_ask() == question(state)
     assert await mailbox.read_result(TASK) == result(state)
     assert await mailbox.read() == Contents(
-        state, question(state), None, OneHandOff(steer(state)), frozenset({TASK})
+        state, question(state), None, OnePending(steer(state)), frozenset({TASK})
     )
     assert await mailbox.exists()
 
@@ -189,7 +189,7 @@ async def test_a_record_over_the_users_own_limit_is_still_read(premises: Premise
     await mailbox.write_request(long)
     await change_config(premises, {"mailboxPayloadLimitBytes": 1024})
     assert await mailbox.read_request(long.request) == long
-    assert (await read(mailbox)).hand_off == OneHandOff(long)
+    assert (await read(mailbox)).pending == OnePending(long)
 
 
 async def test_labels_that_differ_in_case_are_not_the_same(premises: Premises) -> None:
@@ -263,7 +263,7 @@ async def test_other_records_that_cannot_be_read_are_never_absent(
     contents = await read(mailbox)
     assert contents.ask is None
     assert contents.ask_fault is not None
-    assert isinstance(contents.hand_off, UnclearHandOff)
+    assert isinstance(contents.pending, UnclearPending)
     assert contents.results == {TASK}
     await mailbox.remove()
     assert tree(premises.mailboxes) == {}
@@ -362,7 +362,7 @@ async def test_a_record_under_another_name_is_not_believed(premises: Premises) -
         await full.mailbox.read_request(other)
     with pytest.raises(UnreadableRecordError, match="another id than its file"):
         await full.mailbox.read_result(other)
-    assert isinstance((await read(full.mailbox)).hand_off, UnclearHandOff)
+    assert isinstance((await read(full.mailbox)).pending, UnclearPending)
 
 
 ANSWERS: list[dict[str, object]] = [
@@ -379,36 +379,36 @@ ANSWERS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("changes", ANSWERS)
-async def test_a_request_that_was_answered_in_any_way_is_no_hand_off(
+async def test_a_request_that_was_answered_in_any_way_is_not_pending(
     premises: Premises, changes: dict[str, object]
 ) -> None:
     mailbox = await made(premises)
     await mailbox.write_request(steer(SCOUT))
-    assert (await read(mailbox)).hand_off == OneHandOff(steer(SCOUT))
+    assert (await read(mailbox)).pending == OnePending(steer(SCOUT))
     await mailbox.write_state(replace(SCOUT, **changes))  # type: ignore[arg-type]  # fields of a state
-    assert (await read(mailbox)).hand_off == NoHandOff()
+    assert (await read(mailbox)).pending == NothingPending()
     (mailbox.folder / f"request-{steer(SCOUT).request}.json").write_bytes(b"{")
-    assert (await read(mailbox)).hand_off == NoHandOff()
+    assert (await read(mailbox)).pending == NothingPending()
 
 
-async def test_an_answer_to_another_request_leaves_the_hand_off(premises: Premises) -> None:
+async def test_an_answer_to_another_request_leaves_it_pending(premises: Premises) -> None:
     said = Acknowledgement(request("else"), accepted=True, at_ms=NOW_MS)
     mailbox = await made(premises, acknowledgement=said, completed=None)
     await mailbox.write_request(steer(SCOUT))
-    assert (await read(mailbox)).hand_off == OneHandOff(steer(SCOUT))
+    assert (await read(mailbox)).pending == OnePending(steer(SCOUT))
 
 
-async def test_two_requests_are_an_unclear_hand_off(premises: Premises) -> None:
+async def test_two_pending_requests_are_unclear(premises: Premises) -> None:
     mailbox = await made(premises)
     await mailbox.write_request(steer(SCOUT, "one"))
     await mailbox.write_request(steer(SCOUT, "two"))
-    assert (await read(mailbox)).hand_off == UnclearHandOff("2 requests wait for an answer")
+    assert (await read(mailbox)).pending == UnclearPending("2 requests wait for an answer")
 
 
-async def test_a_request_whose_name_is_no_id_is_an_unclear_hand_off(premises: Premises) -> None:
+async def test_a_request_whose_name_is_no_id_is_unclear(premises: Premises) -> None:
     mailbox = await made(premises)
     (mailbox.folder / "request-.json").write_bytes(b"")
-    assert isinstance((await read(mailbox)).hand_off, UnclearHandOff)
+    assert isinstance((await read(mailbox)).pending, UnclearPending)
 
 
 async def test_all_requests_with_an_id_are_listed_whatever_they_hold(premises: Premises) -> None:
@@ -427,12 +427,12 @@ async def test_a_request_that_is_left_waits_again_after_the_next_answer_until_it
     mailbox = await made(premises, acknowledgement=ANSWERS[0]["acknowledgement"])
     await mailbox.write_request(steer(SCOUT))
     await mailbox.write_request(steer(SCOUT, "two"))
-    assert (await read(mailbox)).hand_off == OneHandOff(steer(SCOUT, "two"))
+    assert (await read(mailbox)).pending == OnePending(steer(SCOUT, "two"))
     said = Acknowledgement(request("two"), accepted=True, at_ms=NOW_MS)
     await mailbox.write_state(replace(SCOUT, acknowledgement=said))
-    assert (await read(mailbox)).hand_off == OneHandOff(steer(SCOUT))
+    assert (await read(mailbox)).pending == OnePending(steer(SCOUT))
     await mailbox.remove_request(request("steer"))
-    assert (await read(mailbox)).hand_off == NoHandOff()
+    assert (await read(mailbox)).pending == NothingPending()
 
 
 async def test_unknown_files_mean_nothing_and_go_with_the_mailbox(premises: Premises) -> None:
@@ -602,4 +602,4 @@ async def test_a_request_of_another_generation_is_shown_as_it_is(premises: Premi
     mailbox = await made(premises)
     stray: Request = replace(steer(SCOUT), of=replace(SCOUT.of, handle=Handle(uid("else"))))
     await mailbox.write_request(stray)
-    assert (await read(mailbox)).hand_off == OneHandOff(stray)
+    assert (await read(mailbox)).pending == OnePending(stray)

@@ -19,7 +19,7 @@ from agents.herdsman.preflight import (
 )
 from agents.herdsman.presence import Observed, Presence
 from agents.herdsman.projection import Evidence
-from agents.herdsman.record import Contents, State, UnclearHandOff
+from agents.herdsman.record import Contents, State, UnclearPending
 from agents.herdsman.runtime import Lifecycle
 from tests.support.herd_records import (
     LOST,
@@ -121,9 +121,9 @@ def test_descendant_in_doubt_keeps_its_parent_open() -> None:
         replace(ACTIVE, results=RESULT),
         mailbox("scout", completed=TASK, results=RESULT),
         replace(
-            ACTIVE, hand_off=waiting(ACTIVE.state, "next"), results=frozenset({request("next")})
+            ACTIVE, pending=waiting(ACTIVE.state, "next"), results=frozenset({request("next")})
         ),
-        replace(ACTIVE, hand_off=UnclearHandOff("two"), results=frozenset({request("any")})),
+        replace(ACTIVE, pending=UnclearPending("two"), results=frozenset({request("any")})),
     ],
     ids=["active", "completed", "unanswered", "unclear"],
 )
@@ -245,7 +245,7 @@ def test_nothing_is_said_to_an_agent_that_is_not_proved_to_be_there(
     [
         (ASKING, Lifecycle.WORKING, "waits for an answer", "agent_reply"),
         (
-            replace(ACTIVE, hand_off=waiting(ACTIVE.state)),
+            replace(ACTIVE, pending=waiting(ACTIVE.state)),
             Lifecycle.WORKING,
             "not answered",
             "do not submit it again",
@@ -277,7 +277,7 @@ def test_question_is_given_back_for_its_reply() -> None:
 def test_reply_to_an_agent_that_asks_nothing_is_refused() -> None:
     for contents in (
         ACTIVE,
-        replace(ASKING, hand_off=waiting(ASKING.state)),
+        replace(ASKING, pending=waiting(ASKING.state)),
         replace(ASKING, results=RESULT),
     ):
         evidence = Evidence(contents, live(contents, IDLE))

@@ -13,7 +13,7 @@ from agents.herdsman.projection import (
     project,
     undelivered_results,
 )
-from agents.herdsman.record import Contents, RequestKind, UnclearHandOff
+from agents.herdsman.record import Contents, RequestKind, UnclearPending
 from agents.herdsman.runtime import Lifecycle
 from tests.support.herd_records import (
     LOST,
@@ -39,8 +39,8 @@ CLEANED = mailbox("scout", completed=TASK)
 PUBLISHED = replace(ACTIVE, results=frozenset({TASK}))
 FAILED = Contents(result_error(FRESH.state))
 STARTING = replace(FRESH, is_starting=True)
-UNANSWERED = replace(ACTIVE, hand_off=waiting(ACTIVE.state))
-UNCLEAR = replace(ACTIVE, hand_off=UnclearHandOff("two requests"))
+UNANSWERED = replace(ACTIVE, pending=waiting(ACTIVE.state))
+UNCLEAR = replace(ACTIVE, pending=UnclearPending("two requests"))
 CHILD = mailbox("child", owner=session("scout"), active=request("child"))
 
 
@@ -123,7 +123,7 @@ def test_agent_that_works_offers_everything_but_a_reply_in_a_fixed_order() -> No
 
 def test_request_that_is_unanswered_takes_steer_and_interrupt_away_until_it_is_answered() -> None:
     assert tools(UNANSWERED, live(ACTIVE)) == ["inspect", "transcript", "close"]
-    assert tools(replace(UNANSWERED, hand_off=ACTIVE.hand_off), live(ACTIVE)) == [
+    assert tools(replace(UNANSWERED, pending=ACTIVE.pending), live(ACTIVE)) == [
         "inspect",
         "transcript",
         "steer",
@@ -165,7 +165,7 @@ def test_question_that_differs_from_the_state_in_anything_offers_no_reply(field:
 
 
 def test_reply_that_is_on_its_way_is_not_offered_again() -> None:
-    answered = replace(ASKING, hand_off=waiting(ASKING.state, kind=RequestKind.REPLY))
+    answered = replace(ASKING, pending=waiting(ASKING.state, kind=RequestKind.REPLY))
     assert "reply" not in tools(answered, live(ASKING, IDLE))
 
 
