@@ -45,21 +45,34 @@ def live(folder: Path, plan: str, owners: int = OWNERS, *sizes: int) -> int:
     return said.returncode
 
 
-def crash_points(folder: Path) -> list[str]:
-    """Return the names of the crash points that one owner and one agent pass."""
-    names = folder / "points"
-    assert live(folder / "whole", f"record:{names}", 1, 1, 3) == 0
-    return sorted(set(names.read_text().split()))
+def passes(folder: Path, controls: int) -> Counter[str]:
+    """Return how often one owner with one agent passes each crash point."""
+    names = folder / f"points-{controls}"
+    assert live(folder / f"whole-{controls}", f"record:{names}", 1, 1, controls) == 0
+    return Counter(names.read_text().split())
 
 
-def plans(points: list[str], chance: random.Random) -> Iterator[str]:
-    """Yield where the processes die, one after the other: first at work, and then at the end."""
-    late = [name for name in points if name.startswith(ENDS)]
-    early = [name for name in points if not name.startswith(ENDS)]
+def expected_passes(folder: Path) -> dict[str, int]:
+    """Return about how often all owners together pass each crash point if nobody dies."""
+    few, more = passes(folder, EVERY), passes(folder, 2 * EVERY)
+    each = {name: max(0, more[name] - few[name]) / EVERY for name in few | more}
+    return {
+        name: round(OWNERS * CONTROLS * of_control + OWNERS * AGENTS) or 1
+        for name, of_control in each.items()
+    }
+
+
+def plans(expected: dict[str, int], chance: random.Random) -> Iterator[str]:
+    """Yield where the processes die, one after the other: first at work, and then at the end.
+
+    Each of them gets a share of the work done, so that the last one still has some of it to do.
+    """
+    late = sorted(name for name in expected if name.startswith(ENDS))
+    early = sorted(expected.keys() - set(late))
     for number in range(LIVES):
-        is_early = number < LIVES // 2
-        most = AGENTS * OWNERS if is_early else max(1, AGENTS * OWNERS // LIVES)
-        yield f"kill:{chance.choice(early if is_early else late)}:{chance.randint(1, most)}"
+        name = chance.choice(early if number < LIVES // 2 else late)
+        most = max(1, 2 * expected[name] // LIVES)
+        yield f"kill:{name}:{chance.randint(1, most)}"
 
 
 def journal(folder: Path, owner: int) -> dict[int, str]:
@@ -84,7 +97,7 @@ def read_texts(folder: Path) -> list[str]:
 def test_many_owners_lose_nothing_and_nothing_is_applied_twice(tmp_path: Path) -> None:
     folder = tmp_path / "storm"
     chance = random.Random(1)  # noqa: S311 - not for secrets
-    ended = [live(folder, plan) for plan in plans(crash_points(tmp_path), chance)]
+    ended = [live(folder, plan) for plan in plans(expected_passes(tmp_path), chance)]
     assert ended.count(KILLED) >= LIVES // 2
     assert live(folder, "") == 0
 
