@@ -192,7 +192,10 @@ export class Attachment {
     void bridge.close("reload");
   }
 
+  // Tells why the session is attached no more. The host tells whoever is attached next what it has not
+  // been told was saved, be that the same session opened elsewhere.
   #tell(reason: string): void {
+    this.deliveries.forget();
     if (this.#greeted !== undefined) this.#greeted.refuse(new Error(reason));
     else say(this.#ctx, `pinata: ${reason}`, "error");
   }

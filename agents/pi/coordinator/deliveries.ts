@@ -155,8 +155,16 @@ export class Deliveries {
     }
   }
 
+  // Leaves what waits here to whoever is told of it instead: said twice, it would be done twice.
+  forget(): void {
+    this.stop();
+    this.#unconfirmed.clear();
+    this.#appended.clear();
+  }
+
   stop(): void {
     clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 }
 

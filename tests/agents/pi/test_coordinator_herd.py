@@ -132,7 +132,7 @@ async def test_reload_loses_neither_results_nor_questions_and_tells_none_twice(d
         "{ handler: async (_, ctx) => { await ctx.reload(); } });\n"
     )
     go = desk.project.folder / "go"
-    waits = {"tool": "bash", "arguments": {"command": f"until test -e {go}; do sleep 0.1; done"}}
+    waits = _waiting_for(go)
     asks = {"tool": "ask_owner", "arguments": {"question": "One or two?"}}
     define(desk, "reader", {"*": [{"calls": [waits]}, {"text": "It says one."}]})
     define(desk, "asker", {"*": [{"calls": [waits]}, {"calls": [asks]}, {"text": "Two it is."}]})
@@ -159,3 +159,34 @@ async def test_reload_loses_neither_results_nor_questions_and_tells_none_twice(d
     assert sorted(one["details"]["agentLabel"] for one in messages(desk)) == ["eye", "mouth"]
     assert len(messages(desk, QUESTION)) == 1
     assert mailboxes(desk) == []
+
+
+async def test_what_a_session_has_not_read_is_left_to_the_pi_that_takes_it_over(desk: Desk) -> None:
+    ends, rests = desk.project.folder / "ends", desk.project.folder / "rests"
+    define(desk, "reader", {"*": [{"calls": [_waiting_for(ends)]}, {"text": "It says one."}]})
+    async with desk.pi() as first:
+        answer = await call(
+            desk, first, "agent_delegate", definition="reader", label="eye", task="Begin."
+        )
+        assert answer["ok"], answer
+        await first.settled()
+        desk.mind.will_say({"calls": [_waiting_for(rests)]})
+        since = len(first.records)
+        await first.ask("prompt", message="Wait.")
+        await first.until(lambda record: record["type"] == "tool_execution_start", since)
+        ends.touch()
+        await first.until(lambda record: "settling" in str(record.get("widgetLines")), since)
+        # A Pi takes seconds to start, and by then the first one was sent the result long ago.
+        async with desk.pi() as second:
+            await second.until(told(RESULT))
+            await wait_labels(desk, second)
+            rests.touch()
+            await first.settled(since)
+            await first.prompt("And now?")
+    assert [one["details"]["agentLabel"] for one in messages(desk)] == ["eye"]
+
+
+def _waiting_for(path: Path) -> dict[str, object]:
+    """Return a call that ends once something stands at `path`."""
+    command = f"until test -e {path}; do sleep 0.1; done"
+    return {"tool": "bash", "arguments": {"command": command}}
