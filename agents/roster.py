@@ -20,7 +20,8 @@ from engine.core.spec import Kind
 
 BUNDLED_FOLDER = Path(__file__).parent / "definitions"
 HERD_ONLY = (
-    "has no kind, so it serves the herd only; add reader, writer or reviewer to use it in runs"
+    "has no kind, so it is for managed agents only; "
+    "add the kind reader, writer or reviewer to use it in runs"
 )
 DISABLED = "is disabled; set enabled: true to use it"
 
@@ -48,7 +49,6 @@ class Unavailable:
     Attributes:
         file: the one to be corrected, absolute, for people.
         kind, description: as far as they are known.
-        herd_only: it is no definition for runs, whatever else is wrong with it.
     """
 
     name: str
@@ -57,7 +57,6 @@ class Unavailable:
     file: str
     kind: Kind | None = None
     description: str | None = None
-    herd_only: bool = False
 
     @property
     def remedy(self) -> str:
@@ -176,7 +175,6 @@ def _unavailable(name: str, draft: _Draft, reason: str) -> Unavailable:
         file=draft.file,
         kind=settings.kind,
         description=settings.description,
-        herd_only=settings.kind is None and draft.fault is None,
     )
 
 

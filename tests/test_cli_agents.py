@@ -20,7 +20,7 @@ def test_agents_are_listed_and_one_is_shown(project: Project) -> None:
     define_for_user(project, "historian", READER)
     done = project.pinata("agents")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "historian  reader    user    Looks back.\n" in done.stdout
+    assert "  historian    reader    user    Looks back.\n" in done.stdout
     one = project.pinata("agents", "historian", "--json")
     assert json.loads(one.stdout)["persona"] == "Look back.\n"
     assert project.pinata("agents", "nobody").returncode == 2

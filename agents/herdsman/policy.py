@@ -72,16 +72,25 @@ def authorised(roster: Roster, name: str, caller: Caller) -> Effective:
     """Return what the definition `name` is for an agent that `caller` launches now.
 
     Raises:
-        HerdError: INVALID_REQUEST: it is not there, has a fault, is disabled, is not for this
-            caller, or wants to delegate to one that is disabled.
+        HerdError: INVALID_REQUEST: it is not for this caller, or see `launchable`.
     """
-    shown = quote_value(name)
     if caller.allowed is not None and name not in caller.allowed:
         usable = name_list(sorted(caller.allowed), last="or") or "none"
         raise invalid(
-            f"the definition {shown} is not one that this agent may use",
+            f"the definition {quote_value(name)} is not one that this agent may use",
             next_action=f"use {usable}",
         )
+    return launchable(roster, name, launched_by_lead=caller.is_lead)
+
+
+def launchable(roster: Roster, name: str, *, launched_by_lead: bool) -> Effective:
+    """Return what the definition `name` is for an agent that is launched now, by whomever.
+
+    Raises:
+        HerdError: INVALID_REQUEST: it is not there, has a fault, is disabled, or wants to delegate
+            to one that is disabled.
+    """
+    shown = quote_value(name)
     definition = roster.herd.get(name)
     if definition is None:
         raise _not_usable(roster, name)
@@ -90,7 +99,7 @@ def authorised(roster: Roster, name: str, caller: Caller) -> Effective:
             f"the definition {shown} is disabled",
             next_action=f"set enabled: true in {definition.file}, or use another definition",
         )
-    found = effective(definition, launched_by_lead=caller.is_lead)
+    found = effective(definition, launched_by_lead=launched_by_lead)
     for other in found.definition.agents or ():
         resting = roster.herd[other]
         if not resting.enabled:

@@ -138,7 +138,7 @@ def _add_reaching(commands: _Commands) -> None:
 
 
 def _add_reading(commands: _Commands) -> None:
-    agents = _command(commands, "agents", "show which agents tasks can name")
+    agents = _command(commands, "agents", "show the definitions of agents, and what each is for")
     agents.add_argument("name", nargs="?", help="all about this one")
     _trusting(agents)
 

@@ -1,14 +1,18 @@
-"""The tool that tells which agents tasks can name; quick to load, since people wait for it."""
+"""The tool that tells which definitions of agents there are, and what each can be used for."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import trio
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
-from agents.definition import Definition, Source
-from agents.roster import Roster, Unavailable
+from agents.definition import Definition
+from agents.herd_definition import HerdDefinition
+from agents.herdsman.errors import HerdError
+from agents.herdsman.policy import launchable
+from agents.loadout import DEFAULT_TOOLS
+from agents.roster import DISABLED, HERD_ONLY, Roster, Unavailable
 from engine.core.errors import PinataError, UsageError
 from engine.core.quote import name_list, quote_value
 from engine.core.spec import Kind
@@ -26,7 +30,22 @@ _WORKSPACES = {
     Kind.REVIEWER: "reviewed target",
 }
 
-_NO_KIND = "for managed agents only; runs need a kind: add reader, writer or reviewer"
+_OWNERS_FOLDER = "its owner's folder"
+# Settings that only some definitions state, and that nothing else of an answer tells.
+_MORE = (
+    "exclude_tools",
+    "no_tools",
+    "no_builtin_tools",
+    "system_prompt_mode",
+    "permission",
+    "skills",
+    "inherit_skills",
+    "no_skills",
+    "extensions",
+    "no_extensions",
+    "inherit_project_context",
+    "inherit_global_context",
+)
 
 
 class AgentsRequest(Request):
@@ -38,7 +57,7 @@ class AgentsRequest(Request):
 
 
 async def agents(context: Context, request: AgentsRequest) -> Answer:
-    """Return the definitions that tasks can name, or all about one; nothing is written."""
+    """Return the definitions that there are, or all about one; nothing is written."""
     notices: list[str] = []
     root: Path | None = None
     try:
@@ -63,43 +82,62 @@ def _roster(context: Context, root: Path | None) -> Roster:
 
 
 def _listed(roster: Roster) -> list[Answer]:
-    """Return an entry for each definition that is meant for runs, or may be, by name."""
-    entries = [_entry(definition) for definition in roster.definitions.values()]
-    entries += [_unavailable(each) for each in _out_of_use(roster)]
-    return sorted(entries, key=lambda entry: str(entry["name"]))
+    """Return an entry for each definition, by name."""
+    return [_entry(roster, name) for name in _names(roster)]
 
 
-def _out_of_use(roster: Roster) -> Iterator[Unavailable]:
-    """Yield what runs cannot use although it may be meant for them.
-
-    A kind is easily forgotten, so everybody's own definitions without one are among it; that those
-    that come with pinata have none is no mistake.
-    """
-    yield from (each for each in roster.unavailable if not each.herd_only)
-    for name, each in roster.herd.items():
-        if each.kind is None and each.sources[-1] is not Source.PRESET:
-            description = each.description
-            yield Unavailable(name, each.sources[-1], _NO_KIND, each.file, description=description)
+def _names(roster: Roster) -> list[str]:
+    faulty = (each.name for each in roster.unavailable)
+    return sorted({*roster.definitions, *roster.herd, *faulty})
 
 
 def _shown(roster: Roster, name: str) -> Answer:
-    """Return all about one definition, or why it cannot be used.
+    """Return all about one definition, as far as a fault of it lets that be told.
 
     Raises:
-        UsageError: there is none of that name that runs could ever use.
+        UsageError: there is none of that name.
     """
+    names = _names(roster)
+    if name not in names:
+        known = name_list(names, last="or")
+        raise UsageError(f"name: {quote_value(name)} is not an installed definition; use {known}")
+    entry = _entry(roster, name)
+    stated = roster.herd.get(name)
+    return entry if stated is None else entry | _whole(roster, stated)
+
+
+def _entry(roster: Roster, name: str) -> Answer:
+    """Return what a definition is, what it is for, and why not for the rest."""
+    entry = _for_runs(roster, name)
+    try:
+        launchable(roster, name, launched_by_lead=True)
+    except HerdError as error:
+        why = {"managedReason": str(error)} if entry["available"] else {}
+        return entry | {"managed": False} | why
+    return entry | {"managed": True}
+
+
+def _for_runs(roster: Roster, name: str) -> Answer:
     definition = roster.definitions.get(name)
     if definition is not None:
-        return _whole(definition)
-    for each in _out_of_use(roster):
+        return _usable(definition)
+    for each in roster.unavailable:
         if each.name == name:
             return _unavailable(each)
-    fault = roster.reasons.get(name, "is not an installed definition")
-    names = name_list(sorted(roster.definitions), last="or")
-    raise UsageError(f"name: {quote_value(name)} {fault}; use {names}")
+    stated = roster.herd[name]
+    entry = _unavailable(
+        Unavailable(
+            name,
+            stated.sources[-1],
+            HERD_ONLY if stated.enabled else DISABLED,
+            stated.file,
+            description=stated.description,
+        )
+    )
+    return entry if stated.model is None else entry | {"model": _model(stated)}
 
 
-def _entry(definition: Definition) -> Answer:
+def _usable(definition: Definition) -> Answer:
     entry: Answer = {
         "name": definition.name,
         "kind": definition.kind.value,
@@ -121,34 +159,54 @@ def _unavailable(each: Unavailable) -> Answer:
         "digest": None,
         "available": False,
         "reason": each.reason,
+        "file": each.file,
     }
 
 
-def _whole(definition: Definition) -> Answer:
+def _whole(roster: Roster, stated: HerdDefinition) -> Answer:
+    """Return what is told of one definition beyond its entry."""
+    try:
+        holding = launchable(roster, stated.name, launched_by_lead=True).definition
+    except HerdError:
+        holding = stated
+    tools = holding.tools
+    if stated.kind is not None:
+        in_runs = roster.definitions.get(stated.name)
+        tools = DEFAULT_TOOLS[stated.kind] if in_runs is None else in_runs.tools
     defaults: dict[str, Any] = {
-        "model": _model(definition),
-        "thinking": definition.thinking and definition.thinking.value,
-        "backend": definition.backend and definition.backend.value,
-        "codemode": definition.codemode,
+        "model": _model(stated),
+        "thinking": stated.thinking and stated.thinking.value,
+        "backend": stated.backend and stated.backend.value,
+        "codemode": stated.codemode,
     }
-    return _entry(definition) | {
-        "tools": list(definition.tools),
-        "workspace": _WORKSPACES[definition.kind],
+    more = {to_camel(name): getattr(stated, name) for name in _MORE}
+    return {
+        "file": stated.file,
+        "enabled": stated.enabled,
+        "tools": None if tools is None else list(tools),
+        "workspace": _OWNERS_FOLDER if stated.kind is None else _WORKSPACES[stated.kind],
+        "delegatesTo": list(holding.agents or ()),
         "defaults": defaults,
-        "persona": definition.persona,
+        "settings": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in more.items()
+            if value is not None
+        },
+        "persona": stated.persona,
     }
 
 
-def _model(definition: Definition) -> str | None:
+def _model(definition: Definition | HerdDefinition) -> str | None:
     return None if definition.model is None else "/".join(definition.model)
 
 
 _AGENTS = Tool(
     name="pinata_agents",
     description=(
-        "List the agents that tasks can name in `agent`, with what each is for. With `name`, tell "
-        "all about one: its tools, where it works, its defaults and its whole text; a default that "
-        "is null is left to the configuration. Changes nothing."
+        "List the definitions of agents with what each is for. Tasks can name in `agent` those "
+        "that are `available`; managed agents can be started from those that are `managed`. With "
+        "`name`, tell all about one: its tools, where it works, its defaults and its whole text; "
+        "a default that is null is left to the configuration. Changes nothing."
     ),
     request=AgentsRequest,
     handler=agents,

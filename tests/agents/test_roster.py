@@ -124,7 +124,10 @@ def test_the_digest_follows_what_the_agent_is_and_nothing_else(tmp_path: Path) -
         (GOOD.replace("---\n", "---\n- 1\n", 1), "x.md: front matter: line 2: "),
         ("---\n- 1\n---\nx", "x.md: front matter: [1] is not an object"),
         ("---\n---\nx", "has no description; say in one sentence what it is for"),
-        ("---\ndescription: d\n---\nx", "has no kind, so it serves the herd only; add reader"),
+        (
+            "---\ndescription: d\n---\nx",
+            "has no kind, so it is for managed agents only; add the kind",
+        ),
         (GOOD.replace("kind", "enabled: false\nkind"), "is disabled; set enabled: true to use it"),
         (GOOD.replace("kind", "bodyMode: append\nkind"), "x.md: bodyMode: there is no definition"),
         (GOOD.replace("kind", "agents: [y, y]\nkind"), "agents: names a definition twice"),
@@ -229,7 +232,7 @@ def test_an_overlay_cannot_change_the_kind(tmp_path: Path) -> None:
     put(tmp_path, "scout.md", GOOD.replace("reader", "writer"))
     roster = load_roster([BUNDLED, Layer(Source.PROJECT, tmp_path)])
     (fault,) = roster.unavailable
-    assert (fault.name, fault.kind, fault.herd_only) == ("scout", Kind.READER, False)
+    assert (fault.name, fault.kind) == ("scout", Kind.READER)
     assert fault.reason == "scout.md: an overlay cannot change the kind reader; use another name"
     assert sorted(roster.definitions) == ["builder", "reviewer"]
 
@@ -380,8 +383,6 @@ def test_whatever_refers_to_what_is_unavailable_is_unavailable_too(tmp_path: Pat
     assert sorted(roster.herd) == ["off", "ring-a", "ring-b", "waits"]
     assert roster.reasons["one"] == 'agents: "bad" is not available; correct or remove it'
     assert roster.reasons["two"] == 'agents: "one" is not available; correct or remove it'
-    herd_only = {each.name for each in roster.unavailable if each.herd_only}
-    assert herd_only == {"one", "two"}
 
 
 def test_an_overlay_with_an_empty_list_empties_it_and_keeps_the_rest(tmp_path: Path) -> None:

@@ -42,7 +42,10 @@ _SOURCE = {"url": "https://a.example", "title": "t", "supports": "s", "applicabi
 _FINDING = {"severity": "medium", "message": "no exclamation mark", "evidence": "greeting.txt:1"}
 _SURFER = "---\ndescription: Surfs.\nkind: reader\ntools: [web_search]\n---\n# Surfer\n"
 _OVERLAY = "---\nthinking: high\n---\n"
-_SCHOLAR = "---\ndescription: Reads.\nkind: reader\nmodel: openai/gpt-5\n---\n# Scholar\n"
+_SCHOLAR = (
+    "---\ndescription: Reads.\nkind: reader\nmodel: openai/gpt-5\nexcludeTools: ['*']\n---\n"
+    "# Scholar\n"
+)
 _SUMMARY = "answers.md#run-summary"
 _RESULT = "answers.md#saved-result"
 _ONE_AGENT = "tools/pinata_agents.md#one-definition"
@@ -162,10 +165,10 @@ async def _tell(story: Story, beacon: Beacon) -> None:
 
 
 async def _begin(story: Story) -> None:
-    for name in ("nobody", "generalist"):
-        await story.refuse("pinata_agents", name=name)
+    await story.refuse("pinata_agents", name="nobody")
     await story.call("pinata_agents", "tools/pinata_agents.md#answer")
-    await story.call("pinata_agents", _ONE_AGENT, name="reviewer")
+    for name in ("reviewer", "generalist"):
+        await story.call("pinata_agents", _ONE_AGENT, name=name)
     await story.show("pinata_agents", _ONE_AGENT)
     nothing = {"taskCount": 0, "counts": {}, "tasks": [], "message": "there are no runs yet"}
     assert await story.project.call("pinata_status", {}) == nothing

@@ -15,6 +15,23 @@ SCOUT: dict[str, Any] = {
     "source": "preset",
     "digest": "ab12",
     "available": True,
+    "managed": True,
+}
+MINDER: dict[str, Any] = {
+    "name": "minder",
+    "kind": None,
+    "description": "Minds it.",
+    "source": "user",
+    "digest": None,
+    "available": False,
+    "reason": "has no kind",
+    "file": "/home/minder.md",
+    "managed": True,
+}
+ODD: dict[str, Any] = SCOUT | {
+    "name": "odd",
+    "managed": False,
+    "managedReason": "excludes the tools",
 }
 TORN: dict[str, Any] = {
     "name": "torn",
@@ -24,16 +41,33 @@ TORN: dict[str, Any] = {
     "digest": None,
     "available": False,
     "reason": "torn.md: must begin with \x1b[2J",
+    "file": "/home/to\x07rn.md",
+    "managed": False,
+}
+WHOLE: dict[str, Any] = {
+    "file": "/pinata/scout.md",
+    "tools": ["read", "ls"],
+    "workspace": "live checkout",
+    "defaults": {"model": "a/b", "thinking": None, "backend": None, "codemode": False},
+    "delegatesTo": [],
+    "settings": {},
+    "persona": "# Scout\n\nLook.\x07\n",
 }
 
 
-def test_agents_stand_in_columns_and_prose_is_wrapped_in_its_own() -> None:
-    lines = list(roster_lines({"agents": [SCOUT, TORN], "notices": ["look\nout"]}, 60))
-    assert lines == [
-        "scout  reader  preset   Reads code and answers one question",
-        "                        with evidence from it.",
-        "torn   ?       project  not available: torn.md: must begin",
-        "                        with \\x1b[2J",
+def test_agents_stand_in_columns_under_what_they_are_for() -> None:
+    answer = {"agents": [MINDER, ODD, SCOUT, TORN], "notices": ["look\nout"]}
+    assert list(roster_lines(answer, 64)) == [
+        "for runs and managed agents:",
+        "  scout   reader  preset   Reads code and answers one question",
+        "                           with evidence from it.",
+        "for runs only:",
+        "  odd     reader  preset   Reads code and answers one question",
+        "                           with evidence from it.",
+        "for managed agents only:",
+        "  minder  -       user     Minds it.",
+        "not available:",
+        "  torn    -       project  torn.md: must begin with \\x1b[2J",
         "notice: look out",
     ]
 
@@ -41,9 +75,10 @@ def test_agents_stand_in_columns_and_prose_is_wrapped_in_its_own() -> None:
 def test_prose_stands_below_when_there_is_no_room_beside() -> None:
     lines = list(roster_lines({"agents": [SCOUT]}, 40))
     assert lines == [
-        "scout  reader  preset",
-        "    Reads code and answers one question",
-        "    with evidence from it.",
+        "for runs and managed agents:",
+        "  scout  reader  preset",
+        "      Reads code and answers one",
+        "      question with evidence from it.",
     ]
 
 
@@ -52,20 +87,16 @@ def test_no_agents_is_no_table() -> None:
 
 
 def test_one_agent_is_shown_with_the_defaults_that_it_sets() -> None:
-    whole = SCOUT | {
-        "tools": ["read", "ls"],
-        "workspace": "live checkout",
-        "defaults": {"model": "a/b", "thinking": None, "backend": None, "codemode": False},
-        "persona": "# Scout\n\nLook.\x07\n",
-    }
-    assert list(agent_lines(whole)) == [
+    assert list(agent_lines(SCOUT | WHOLE)) == [
         "scout (reader, preset)",
         "  Reads code and answers one question with evidence from it.",
+        "  for runs and managed agents",
         "  works in: live checkout",
         "  tools: read, ls",
         "  model: a/b",
         "  codemode: false",
         "  digest: ab12",
+        "  file: /pinata/scout.md",
         "",
         "# Scout",
         "",
@@ -73,9 +104,42 @@ def test_one_agent_is_shown_with_the_defaults_that_it_sets() -> None:
     ]
 
 
-def test_one_agent_that_cannot_be_used_says_why() -> None:
+def test_managed_one_is_shown_with_all_that_it_states() -> None:
+    stated = {
+        "tools": None,
+        "delegatesTo": ["scout", "implementer"],
+        "settings": {"excludeTools": ["b\x07"], "noSkills": True, "systemPromptMode": "append"},
+        "persona": "Mind.\n",
+    }
+    assert list(agent_lines(MINDER | WHOLE | stated)) == [
+        "minder (no kind, user)",
+        "  Minds it.",
+        "  for managed agents only",
+        "  works in: live checkout",
+        "  tools: all that its process has",
+        "  model: a/b",
+        "  codemode: false",
+        "  delegates to: scout, implementer",
+        '  excludeTools: ["b\\u0007"]',
+        "  noSkills: true",
+        "  systemPromptMode: append",
+        "  file: /pinata/scout.md",
+        "",
+        "Mind.",
+    ]
+
+
+def test_one_for_runs_only_says_why_managed_agents_are_not_started_from_it() -> None:
+    lines = list(agent_lines(ODD | WHOLE | {"tools": []}))
+    assert lines[2:4] == ["  for runs only", "    excludes the tools"]
+    assert "  tools: none" in lines
+
+
+def test_one_agent_that_cannot_be_used_says_why_and_where() -> None:
     assert list(agent_lines(TORN | {"notices": ["n"]})) == [
-        "torn (kind unknown, project)",
-        "  not available: torn.md: must begin with \\x1b[2J",
+        "torn (no kind, project)",
+        "  not available",
+        "    torn.md: must begin with \\x1b[2J",
+        "  file: /home/to\\x07rn.md",
         "notice: n",
     ]

@@ -11,6 +11,8 @@ from tests.support.customs import READER, define, define_for_user, trust
 from tests.support.projects import Project
 from tests.support.repos import git_env
 
+PRESETS = ["builder", "generalist", "implementer", "reviewer", "scout"]
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
@@ -22,7 +24,14 @@ async def test_list_holds_bundled_and_custom_agents_without_their_texts(project:
     trust(project)
     answer = await project.call("pinata_agents", {})
     listed = {entry["name"]: entry for entry in answer["agents"]}
-    assert list(listed) == ["builder", "historian", "reviewer", "scout"]
+    assert list(listed) == [
+        "builder",
+        "generalist",
+        "historian",
+        "implementer",
+        "reviewer",
+        "scout",
+    ]
     historian = listed["historian"]
     assert historian.pop("digest").isalnum()
     assert historian == {
@@ -31,6 +40,7 @@ async def test_list_holds_bundled_and_custom_agents_without_their_texts(project:
         "description": "Looks back.",
         "source": "project",
         "available": True,
+        "managed": True,
         "model": "acme/deep",
     }
     assert set(listed["scout"]) == set(historian) - {"model"} | {"digest"}
@@ -81,12 +91,12 @@ async def test_what_cannot_be_used_is_listed_with_its_reason(project: Project) -
     assert listed["scout"]["available"]
 
 
-async def test_own_definition_whose_kind_was_forgotten_is_listed_with_what_it_lacks(
+async def test_definition_without_a_kind_is_for_managed_agents_and_says_what_runs_need(
     project: Project,
 ) -> None:
-    define_for_user(project, "minder", "---\ndescription: Minds it.\n---\nx\n")
+    text = "---\ndescription: Minds it.\nmodel: acme/deep\n---\nx\n"
+    path = define_for_user(project, "minder", text)
     listed = {one["name"]: one for one in (await project.call("pinata_agents", {}))["agents"]}
-    assert listed["minder"] == await project.call("pinata_agents", {"name": "minder"})
     assert listed["minder"] == {
         "name": "minder",
         "kind": None,
@@ -94,29 +104,67 @@ async def test_own_definition_whose_kind_was_forgotten_is_listed_with_what_it_la
         "source": "user",
         "digest": None,
         "available": False,
-        "reason": "for managed agents only; runs need a kind: add reader, writer or reviewer",
+        "reason": "has no kind, so it is for managed agents only; add the kind reader, writer or "
+        "reviewer to use it in runs",
+        "file": str(path),
+        "managed": True,
+        "model": "acme/deep",
     }
+    assert [name for name in PRESETS if listed[name]["managed"]] == PRESETS
+    assert [name for name in PRESETS if listed[name]["available"]] == [
+        "builder",
+        "reviewer",
+        "scout",
+    ]
 
 
-async def test_what_serves_the_herd_only_is_not_listed_but_explained(project: Project) -> None:
-    define_for_user(project, "lost", "---\ndescription: d\nagents: [nobody]\n---\nx\n")
-    listed = [one["name"] for one in (await project.call("pinata_agents", {}))["agents"]]
-    assert listed == ["builder", "reviewer", "scout"]
-    with pytest.raises(UsageError) as caught:
-        await project.call("pinata_agents", {"name": "implementer"})
-    assert str(caught.value) == (
-        'name: "implementer" has no kind, so it serves the herd only; add reader, writer or '
-        "reviewer to use it in runs; use builder, reviewer or scout"
+async def test_managed_one_is_shown_whole_with_what_holds_when_a_session_starts_it(
+    project: Project,
+) -> None:
+    front = (
+        "description: Splits.\nagents: [scout, implementer]\ntools: [agent, read]\n"
+        "thinking: high\nbackend: process\nexcludeTools: [bash]\npermission: {a: [1]}\n"
     )
-    with pytest.raises(UsageError, match='name: "lost" agents: "nobody" is not available'):
-        await project.call("pinata_agents", {"name": "lost"})
+    path = define_for_user(project, "foreman", f"---\n{front}---\nSplit.\n")
+    foreman = await project.call("pinata_agents", {"name": "foreman"})
+    assert (foreman["managed"], foreman["enabled"], foreman["file"]) == (True, True, str(path))
+    assert (foreman["tools"], foreman["delegatesTo"]) == (["read"], ["scout", "implementer"])
+    assert foreman["workspace"] == "its owner's folder"
+    assert (foreman["defaults"]["thinking"], foreman["defaults"]["backend"]) == ("high", "process")
+    assert foreman["settings"] == {"excludeTools": ["bash"], "permission": {"a": [1]}}
+    assert foreman["persona"] == "Split.\n"
+    implementer = await project.call("pinata_agents", {"name": "implementer"})
+    assert (implementer["tools"], implementer["delegatesTo"]) == (None, [])
+
+
+async def test_what_managed_agents_cannot_be_started_from_says_why(project: Project) -> None:
+    define_for_user(project, "off", "---\ndescription: d\nenabled: false\n---\nx\n")
+    define_for_user(project, "idle", READER.replace("kind", "enabled: false\nkind"))
+    define_for_user(project, "leans", READER.replace("kind", "agents: [off]\nkind"))
+    define_for_user(project, "lost", "---\ndescription: d\nagents: [nobody]\n---\nx\n")
+    listed = {one["name"]: one for one in (await project.call("pinata_agents", {}))["agents"]}
+    off, idle, leans, lost = (listed[name] for name in ("off", "idle", "leans", "lost"))
+    assert [one["managed"] for one in (off, idle, leans, lost)] == [False] * 4
+    assert off["reason"] == idle["reason"] == "is disabled; set enabled: true to use it"
+    assert leans["available"]
+    assert leans["managedReason"] == (
+        'the definition "leans" delegates to "off", which is disabled'
+    )
+    assert lost["reason"] == 'agents: "nobody" is not available; correct or remove it'
+    assert lost == await project.call("pinata_agents", {"name": "lost"})
+    shown = [await project.call("pinata_agents", {"name": name}) for name in ("off", "idle")]
+    assert [one["enabled"] for one in shown] == [False, False]
+    assert [one["tools"] for one in shown] == [None, ["read", "grep", "find", "ls"]]
+    leaning = await project.call("pinata_agents", {"name": "leans"})
+    assert leaning["delegatesTo"] == ["off"]
 
 
 async def test_unknown_name_is_refused_naming_the_known(project: Project) -> None:
     with pytest.raises(UsageError) as caught:
         await project.call("pinata_agents", {"name": "nobody"})
     assert str(caught.value) == (
-        'name: "nobody" is not an installed definition; use builder, reviewer or scout'
+        'name: "nobody" is not an installed definition; use builder, generalist, '
+        "implementer, reviewer or scout"
     )
 
 
@@ -141,5 +189,5 @@ async def test_agents_are_told_outside_of_any_repository_too(tmp_path: Path) -> 
     (tmp_path / "home").mkdir()
     context = app.build_context(git_env(tmp_path / "home"), tmp_path, Silence())
     answer = await app.call_tool(context, "pinata_agents", {})
-    assert [one["name"] for one in answer["agents"]] == ["builder", "reviewer", "scout"]
+    assert [one["name"] for one in answer["agents"]] == PRESETS
     assert answer["notices"] == [f"no project's definitions: {tmp_path} is not in a Git repository"]

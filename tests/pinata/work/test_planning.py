@@ -88,7 +88,7 @@ async def test_task_that_names_what_cannot_be_used_is_refused_with_the_reason(
     )
     told = await refusal(project, scout("look") | {"agent": "implementer"})
     assert told.startswith(
-        'task look: agent: "implementer" is not available: has no kind, so it serves the herd only'
+        'task look: agent: "implementer" is not available: has no kind, so it is for managed '
     )
 
 
