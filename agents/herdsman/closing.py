@@ -14,14 +14,14 @@ from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError, ambiguous, broken
 from agents.herdsman.identity import Identity, Label, RequestId
 from agents.herdsman.look import Look, look
-from agents.herdsman.mailbox import Mailbox, delegation_lock, lifecycle_lock
-from agents.herdsman.preflight import ClosePlan, CloseStep, check_closable, check_same
+from agents.herdsman.mailbox import Mailbox, check_same
+from agents.herdsman.mailbox_locks import delegation_lock, lifecycle_lock
+from agents.herdsman.preflight import ClosePlan, CloseStep, check_closable
 from agents.herdsman.presence import Presence
 from agents.herdsman.projection import undelivered_results
 from agents.herdsman.record import Contents, State
 from agents.herdsman.records import UnreadableRecordError
 from agents.herdsman.references import Canonical
-from agents.herdsman.submit import claim_soon, read_exact
 from engine.core.errors import PinataError
 
 _CLOSE: Final = "close"
@@ -73,7 +73,7 @@ async def finish_closing(controller: Controller) -> None:
             continue
         identity = found[generation].state.identity
         try:
-            async with claim_soon(_mailbox(controller, identity)):
+            async with _mailbox(controller, identity).claim():
                 await _Closing(controller, identity).end(identity)
         except HerdError as error:
             controller.cleanup_errors[generation] = str(error)
@@ -92,7 +92,7 @@ async def clear_away(controller: Controller, identity: Identity) -> None:
     if found.children:
         await closing.run()
     else:
-        async with claim_soon(_mailbox(controller, identity)):
+        async with _mailbox(controller, identity).claim():
             await closing.end(identity)
     left = controller.cleanup_errors.get(identity.of.generation)
     if left is not None:
@@ -126,7 +126,7 @@ class _Closing:
             of = self.target.of
             theirs = delegation_lock(self.controller.premises, of.workspace, self.target.session)
             await stack.enter_async_context(theirs)
-            await stack.enter_async_context(claim_soon(_mailbox(self.controller, self.target)))
+            await stack.enter_async_context(_mailbox(self.controller, self.target).claim())
             plan = await self._plan()
             while plan.below:
                 await self._close_below(plan.below[0])
@@ -144,7 +144,7 @@ class _Closing:
         """
         mailbox = _mailbox(self.controller, identity)
         seen = await self._look()
-        contents = await read_exact(mailbox, identity)
+        contents = await mailbox.read_exact(identity)
         observed = seen.observe(contents.state)
         check_closable(contents, observed, is_orphan=is_orphan)
         if observed.presence is Presence.LIVE:
@@ -163,7 +163,7 @@ class _Closing:
         """Stop an agent; return what is in its mailbox then."""
         async with lifecycle_lock(self.controller.premises, identity.of.workspace):
             await self.controller.runtime.stop(identity)
-        contents = await read_exact(mailbox, identity)
+        contents = await mailbox.read_exact(identity)
         if undelivered_results(contents) and not is_orphan:
             raise ambiguous(
                 f"agent {identity.of.label!r} has produced a result while it was stopped",
@@ -200,7 +200,7 @@ class _Closing:
         """
         identity = step.identity
         try:
-            async with claim_soon(_mailbox(self.controller, identity)):
+            async with _mailbox(self.controller, identity).claim():
                 await self.end(identity, is_orphan=step.is_orphan)
             left = self.controller.cleanup_errors.get(identity.of.generation)
             if left is not None:

@@ -17,7 +17,7 @@ from agents.herdsman.config import read_config
 from agents.herdsman.controller import Caller, Controller
 from agents.herdsman.errors import HerdError, ambiguous, broken, busy, invalid
 from agents.herdsman.look import Look, look
-from agents.herdsman.mailbox import activation_lock
+from agents.herdsman.mailbox_locks import activation_lock
 from agents.herdsman.policy import Effective
 from agents.herdsman.runtime import SavedSession
 from agents.herdsman.saved_session import (

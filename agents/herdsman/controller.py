@@ -9,7 +9,7 @@ import trio
 
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.identity import GenerationId, Label, SessionId
-from agents.herdsman.mailbox import delegation_lock
+from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.owner import OwnerSession
 from agents.herdsman.premises import Premises
 from agents.herdsman.runtime import Attendant, Runtime, SavedSession

@@ -30,7 +30,6 @@ from agents.herdsman.result_text import Delivery, is_delivered, others_of, resul
 from agents.herdsman.runtime import Entry
 from agents.herdsman.saved_session import read_managed_session
 from agents.herdsman.settlement import completed
-from agents.herdsman.submit import claim_soon, read_exact
 from engine.core.errors import PinataError
 
 RETRY_FIRST_S: Final = 0.25
@@ -194,8 +193,8 @@ class Deliverer:
             HerdError: it cannot be told what is there, or something is at work there.
         """
         seen = await look(self._controller.premises, self._controller.runtime)
-        async with claim_soon(mailbox):
-            contents = await read_exact(mailbox, identity)
+        async with mailbox.claim():
+            contents = await mailbox.read_exact(identity)
             state = contents.state
             is_lost = seen.observe(state).presence is Presence.LOST
             if state.active == request:

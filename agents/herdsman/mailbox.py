@@ -1,22 +1,19 @@
-"""Mailboxes, where an owner and its agent meet, and the locks that keep each other's calls apart.
+"""Mailboxes, where an owner and its agent meet.
 
 The disk is all that both sides know of each other; a signal only has the other one look sooner.
-Locks are taken in this order, and never an earlier one while a later one is held: delegation,
-activation, startup, mailbox, lifecycle. The kernel lets go of those of a process that dies.
 """
 
-import hashlib
-import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
 import trio
 
-from agents.herdsman.errors import HerdError, broken, busy, label_exists, not_found
-from agents.herdsman.identity import Label, RequestId, SessionId
+from agents.herdsman.errors import HerdError, ambiguous, broken, label_exists, not_found
+from agents.herdsman.identity import Identity, Label, RequestId
 from agents.herdsman.mailbox_folder import (
     ASK_NAME,
     STATE_NAME,
@@ -26,19 +23,17 @@ from agents.herdsman.mailbox_folder import (
     request_name,
     result_name,
 )
+from agents.herdsman.mailbox_locks import claimed, refuse_busy
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Contents, Request, Result, State
 from agents.herdsman.records import ASK, REQUEST, RESULT, STATE, Form, UnreadableRecordError
-from engine.core.errors import HeldElsewhereError, PinataError, reason_of
-from engine.system import locks
-from engine.system.files import make_private_dir
+from engine.core.errors import PinataError, reason_of
 
 T = TypeVar("T")
 
-# How long to wait for another start or end of an agent in the same workspace.
-LIFECYCLE_PATIENCE_S: Final = 30.0
-_DIGEST_CHARS: Final = 32
-_TRY_AGAIN: Final = "try again in a moment"
+# An agent that writes something down has its mailbox's lock for a moment; that is no reason to
+# refuse a call. Whoever has it for longer is at work on it.
+PATIENCE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +77,20 @@ class Mailbox:
         """
         return await trio.to_thread.run_sync(self._place.read)
 
+    async def read_exact(self, identity: Identity) -> Contents:
+        """Return all that is in it, which must be exactly this generation's.
+
+        Raises:
+            HerdError: TARGET_NOT_FOUND where it is another one's or nobody's, TARGET_AMBIGUOUS
+                where that cannot be told.
+        """
+        try:
+            contents = await self.read()
+        except UnreadableRecordError as error:
+            label = identity.of.label
+            raise ambiguous(f"the mailbox of agent {label!r} cannot be read: {error}") from error
+        return check_same(identity, contents)
+
     async def read_state(self) -> State | None:
         """Return its state; see `read`."""
         return await trio.to_thread.run_sync(self._place.read_state)
@@ -120,17 +129,23 @@ class Mailbox:
 
         return await self._do("read", look)
 
-    def claim(self) -> AbstractAsyncContextManager[None]:
-        """Lock it inside the block; for those who control the agent.
+    def claim(
+        self, *, patience_s: float = PATIENCE_S, refuse: Callable[[str], HerdError] = refuse_busy
+    ) -> AbstractAsyncContextManager[None]:
+        """Lock it inside the block, waiting for a moment; for those who control the agent.
+
+        Args:
+            patience_s: how long that moment is; 0 where it must be free now.
+            refuse: makes the error for a lock that somebody has, of a sentence that says who.
 
         Raises:
-            HerdError: AGENT_BUSY: somebody has it locked.
+            HerdError: AGENT_BUSY, or what `refuse` made: somebody is at work on the mailbox.
         """
-        return _claimed(self.premises, self._lock, self._what, _busy)
+        return self._claimed(patience_s, refuse)
 
     def hold(self) -> AbstractAsyncContextManager[None]:
         """Lock it inside the block, waiting for as long as it takes; for the agent's own side."""
-        return _held(self.premises, self._lock, self._what)
+        return self._claimed(math.inf, refuse_busy)
 
     def claim_start(self) -> AbstractAsyncContextManager[None]:
         """Have its label inside the block, to start an agent with it.
@@ -140,7 +155,7 @@ class Mailbox:
         """
         what = f"the start of {self.label}"
         name = self._place.start_lock.name
-        return _claimed(self.premises, name, what, lambda _: label_exists(self.label))
+        return claimed(self.premises, name, what, refuse=lambda _: label_exists(self.label))
 
     async def write_state(self, state: State, *, flush: bool = True, creates: bool = False) -> None:
         """Replace its state.
@@ -236,13 +251,11 @@ class Mailbox:
         names = () if state is None else (state.of.owner,)
         await self._change("records", self._place.remove_all, *names, str(self.folder))
 
-    @property
-    def _lock(self) -> str:
-        return f"mailbox-{self.folder.name}.lock"
-
-    @property
-    def _what(self) -> str:
-        return f"the mailbox of {self.label}"
+    def _claimed(
+        self, patience_s: float, refuse: Callable[[str], HerdError]
+    ) -> AbstractAsyncContextManager[None]:
+        name, what = f"mailbox-{self.folder.name}.lock", f"the mailbox of {self.label}"
+        return claimed(self.premises, name, what, patience_s=patience_s, refuse=refuse)
 
     def _check_own(self, record: State | Request | Ask | Result) -> None:
         assert (record.of.workspace, record.of.label) == (self.workspace, self.label)
@@ -267,91 +280,22 @@ class Mailbox:
             raise _failure(f"cannot {what} {self.label}", error) from error
 
 
-def delegation_lock(
-    premises: Premises, workspace: str, session: SessionId
-) -> AbstractAsyncContextManager[None]:
-    """Return what keeps a session that works for another from changing what works for it.
+def check_same(expected: Identity, fresh: Contents | None) -> Contents:
+    """Return a fresh reading of a mailbox, if it is still the same generation's.
 
     Raises:
-        HerdError: AGENT_BUSY, on entering: it changes it now, or is being closed.
+        HerdError: it is another one's by now, or is gone (TARGET_NOT_FOUND).
     """
-    name = f"delegation-{_digest(workspace, session)}.lock"
-    return _claimed(premises, name, f"what works for session {session}", _busy)
-
-
-@asynccontextmanager
-async def activation_lock(premises: Premises, session_file: str) -> AsyncIterator[None]:
-    """Have a saved session, by whatever path it is reached, to oneself inside the block.
-
-    Raises:
-        HerdError: AGENT_BUSY: somebody continues it now.
-    """
-    real = await trio.to_thread.run_sync(os.path.realpath, session_file)
-    name = f"activation-{_digest(real)}.lock"
-    async with _claimed(premises, name, f"the session {session_file}", _busy):
-        yield
-
-
-@asynccontextmanager
-async def lifecycle_lock(premises: Premises, workspace: str) -> AsyncIterator[None]:
-    """Be the only one to start and end agents in a workspace inside the block; waits for a while.
-
-    Raises:
-        HerdError: AGENT_BUSY: others take too long.
-    """
-    what = f"starting and ending agents in {workspace}"
-    async with AsyncExitStack() as stack:
-        with trio.move_on_after(LIFECYCLE_PATIENCE_S) as scope:
-            held = _held(premises, f"lifecycle-{_digest(workspace)}.lock", what)
-            await stack.enter_async_context(held)
-        if scope.cancelled_caught:
-            raise _busy(f"{what} takes others longer than {LIFECYCLE_PATIENCE_S:g} s")
-        yield
-
-
-@asynccontextmanager
-async def _claimed(
-    premises: Premises, name: str, what: str, refuse: Callable[[str], HerdError]
-) -> AsyncIterator[None]:
-    async with AsyncExitStack() as stack:
-        try:
-            path = await _lock_file(premises, name)
-            lock = locks.claim(path, what=what, holder=premises.holder)
-            await stack.enter_async_context(lock)
-        except HeldElsewhereError as error:
-            raise refuse(str(error)) from error
-        except (PinataError, OSError) as error:
-            raise _failure(f"cannot lock {what}", error) from error
-        yield
-
-
-@asynccontextmanager
-async def _held(premises: Premises, name: str, what: str) -> AsyncIterator[None]:
-    async with AsyncExitStack() as stack:
-        try:
-            path = await _lock_file(premises, name)
-            lock = locks.hold(path, what=what, holder=premises.holder)
-            await stack.enter_async_context(lock)
-        except (PinataError, OSError) as error:
-            raise _failure(f"cannot lock {what}", error) from error
-        yield
-
-
-async def _lock_file(premises: Premises, name: str) -> Path:
-    await trio.to_thread.run_sync(make_private_dir, premises.locks)
-    return premises.locks / name
-
-
-def _busy(reason: str) -> HerdError:
-    return busy(reason, next_action=_TRY_AGAIN)
+    if fresh is None or fresh.state.identity != expected:
+        raise not_found(
+            f"agent {expected.of.label!r} is not the one it was",
+            next_action="call agent_list for the agents that there are",
+        )
+    return fresh
 
 
 def _failure(what: str, error: PinataError | OSError) -> HerdError:
     return broken(f"{what}: {reason_of(error) if isinstance(error, OSError) else error}")
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256(b"\0".join(map(os.fsencode, parts))).hexdigest()[:_DIGEST_CHARS]
 
 
 def _encoded(form: Form[T], record: T) -> bytes:

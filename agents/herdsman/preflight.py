@@ -152,20 +152,6 @@ def check_closable(contents: Contents, observed: Observed, *, is_orphan: bool = 
         )
 
 
-def check_same(expected: Identity, fresh: Contents | None) -> Contents:
-    """Return a fresh reading of a mailbox, if it is still the same generation's.
-
-    Raises:
-        HerdError: it is another one's by now, or is gone (TARGET_NOT_FOUND).
-    """
-    if fresh is None or fresh.state.identity != expected:
-        raise not_found(
-            f"agent {expected.of.label!r} is not the one it was",
-            next_action="call agent_list for the agents that there are",
-        )
-    return fresh
-
-
 def check_steer(evidence: Evidence) -> None:
     """Check that an agent would take a correction.
 

@@ -16,8 +16,9 @@ from agents.herdsman.excerpt import first_bytes, last_bytes
 from agents.herdsman.identity import Identity
 from agents.herdsman.listing import agent_records
 from agents.herdsman.look import Look, look
+from agents.herdsman.mailbox import check_same
 from agents.herdsman.policy import show_roster
-from agents.herdsman.preflight import check_inspect, check_same, check_transcript
+from agents.herdsman.preflight import check_inspect, check_transcript
 from agents.herdsman.projection import Evidence
 from agents.herdsman.record import State
 from agents.herdsman.runtime import ForegroundProcess

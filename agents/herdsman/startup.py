@@ -17,7 +17,6 @@ from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.policy import Effective, authorised
 from agents.herdsman.runtime import Launch
 from agents.herdsman.scan import scan
-from agents.herdsman.submit import claim_soon
 from agents.herdsman.traces import Traces
 from agents.roster import Roster
 from engine.core.errors import ExternalError, PinataError
@@ -47,7 +46,7 @@ async def start_agent(
     mailbox = Mailbox.of(premises, caller.workspace, label)
     try:
         async with mailbox.claim_start():
-            async with claim_soon(mailbox):
+            async with mailbox.claim():
                 await mailbox.reset()
             launch = _launch(controller, assignment, label, await _persona(controller, assignment))
             preparation = await controller.runtime.prepare(launch)

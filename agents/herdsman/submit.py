@@ -3,27 +3,21 @@
 Nothing is resubmitted: a request that was not answered may be accepted all the same, later on.
 """
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from agents.herdsman.errors import ambiguous, busy
+from agents.herdsman.errors import busy
 from agents.herdsman.identity import Identity, RequestId
 from agents.herdsman.mailbox import Mailbox
-from agents.herdsman.preflight import check_same
 from agents.herdsman.record import Acknowledgement, Contents, Request, State
-from agents.herdsman.records import UnreadableRecordError
 from engine.core.errors import PinataError
 
 # How long an owner waits for an answer to a steer, an interrupt or a reply.
 CONTROL_PATIENCE_S: Final = 5.0
 # An answer that nobody rings for is found after this long.
 _LOOK_AGAIN_S: Final = 0.25
-# An agent that writes something down has its mailbox's lock for a moment; that is no reason to
-# refuse a call. Whoever has it for longer is at work on it.
-_LOCK_PATIENCE_S: Final = 1.0
 
 
 def _permit(_: Contents) -> None:
@@ -50,8 +44,8 @@ async def leave(
             TARGET_AMBIGUOUS where it cannot be read, AGENT_BUSY where somebody has its lock or it
             holds a request that is not answered, and what `permit` raises. Nothing was left then.
     """
-    async with claim_soon(mailbox):
-        contents = await read_exact(mailbox, identity)
+    async with mailbox.claim():
+        contents = await mailbox.read_exact(identity)
         if contents.has_pending_request:
             raise busy(
                 f"agent {identity.of.label!r} has not answered an earlier request yet",
@@ -80,37 +74,6 @@ async def wait_answer(
     finally:
         signals.leave(owner, listener)
     return None
-
-
-@asynccontextmanager
-async def claim_soon(mailbox: Mailbox) -> AsyncIterator[None]:
-    """Hold a mailbox's lock inside the block, waiting for it no longer than a moment.
-
-    Raises:
-        HerdError: somebody is at work on the mailbox (AGENT_BUSY).
-    """
-    async with AsyncExitStack() as stack:
-        with trio.move_on_after(_LOCK_PATIENCE_S) as scope:
-            await stack.enter_async_context(mailbox.hold())
-        if scope.cancelled_caught:
-            # It may have become free just now; else this tells who has it.
-            await stack.enter_async_context(mailbox.claim())
-        yield
-
-
-async def read_exact(mailbox: Mailbox, identity: Identity) -> Contents:
-    """Return what a mailbox holds, which must be exactly this generation's.
-
-    Raises:
-        HerdError: TARGET_NOT_FOUND where it is another one's or nobody's, TARGET_AMBIGUOUS where
-            that cannot be told.
-    """
-    label = identity.of.label
-    try:
-        contents = await mailbox.read()
-    except UnreadableRecordError as error:
-        raise ambiguous(f"the mailbox of agent {label!r} cannot be read: {error}") from error
-    return check_same(identity, contents)
 
 
 async def _remove_answered(mailbox: Mailbox, state: State) -> None:

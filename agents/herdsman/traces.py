@@ -3,8 +3,7 @@
 It goes in an order that leaves the proof of it for last: the agent, its mailbox, its session.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -103,7 +102,7 @@ class Traces:
             HerdError: nobody can tell: the mailbox stays locked, or cannot be read or written.
         """
         name = self.assignment.request
-        async with self._locked("whether the task was taken"):
+        async with self._claim("whether the task was taken"):
             state = await self.mailbox.read_state()
             if state is not None and _has_accepted(state, self.assignment):
                 return False
@@ -142,7 +141,7 @@ class Traces:
 
     async def _clear_mailbox(self) -> None:
         label = self.mailbox.label
-        async with self._locked("what is in the mailbox"):
+        async with self._claim("what is in the mailbox"):
             contents = await self.mailbox.read()
             if contents is not None:
                 if contents.state.of.generation != self.assignment.generation:
@@ -151,20 +150,17 @@ class Traces:
                     raise broken(f"a request is left in the mailbox of {label}")
             await self.mailbox.remove()
 
-    @asynccontextmanager
-    async def _locked(self, what: str) -> AsyncIterator[None]:
-        """Hold the mailbox inside the block.
+    def _claim(self, what: str) -> AbstractAsyncContextManager[None]:
+        """Lock the mailbox inside the block; an agent about to take its task comes first.
 
         Raises:
             HerdError: somebody has it for too long, so that `what` is not known.
         """
-        async with AsyncExitStack() as stack:
-            # Whoever waits for it already, such as an agent about to take its task, comes first.
-            with trio.move_on_after(LOCK_S) as scope:
-                await stack.enter_async_context(self.mailbox.hold())
-            if scope.cancelled_caught:
-                raise broken(f"nobody can tell {what}: it was locked for {LOCK_S:g} s")
-            yield
+
+        def refuse(why: str) -> HerdError:
+            return broken(f"nobody can tell {what}, since it stayed locked: {why}")
+
+        return self.mailbox.claim(patience_s=LOCK_S, refuse=refuse)
 
 
 def _has_accepted(state: State, assignment: Assignment) -> bool:

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from agents.herdsman import closing
 from agents.herdsman.closing import clear_away, close, finish_closing
 from agents.herdsman.controller import Controller
 from agents.herdsman.controls import reply
 from agents.herdsman.errors import Category, HerdError, not_found
 from agents.herdsman.identity import GenerationId, Identity
 from agents.herdsman.look import look
-from agents.herdsman.mailbox import Mailbox, delegation_lock
+from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.reads import list_agents
 from agents.herdsman.record import Ask, Failure, FailureCode, Result
 from agents.herdsman.runtime import Lifecycle
-from agents.herdsman.submit import claim_soon
 from tests.support.deaths import Died, dying_at, failing_at, passed_points
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, ask_id, request, session, uid
@@ -151,7 +150,7 @@ async def test_an_agent_whose_mailbox_somebody_works_on_is_not_closed(
     stage: Stage, herd_clock: MockClock
 ) -> None:
     await stage.add("scout")
-    async with stage.mailbox("scout").claim():
+    async with stage.mailbox("scout").claim(patience_s=0):
         assert (await refused(stage)).trouble.category is Category.AGENT_BUSY
     assert stage.runtime.stopped == []
 
@@ -198,7 +197,7 @@ async def test_records_that_stay_are_removed_by_a_later_look(
         await finish_closing(stage.controller())
     assert len(stage.cleanup_errors) == 1
     stage.cleanup_errors[GenerationId(uid("long gone"))] = "it was there once"
-    async with stage.mailbox("scout").claim():
+    async with stage.mailbox("scout").claim(patience_s=0):
         await finish_closing(stage.controller())
     assert len(stage.cleanup_errors) == 1
     await finish_closing(stage.controller())
@@ -294,14 +293,15 @@ async def test_the_next_agent_of_a_label_keeps_those_below_it_too(
 ) -> None:
     parent = await stage.add_parent("lead-dev", "worker")
     later = replace(parent, of=replace(parent.of, generation=GenerationId(uid("later"))))
+    claim = Mailbox.claim
 
     @asynccontextmanager
     async def take_over_and_claim(mailbox: Mailbox) -> AsyncIterator[None]:
         await mailbox.write_state(later)
-        async with claim_soon(mailbox):
+        async with claim(mailbox):
             yield
 
-    monkeypatch.setattr(closing, "claim_soon", take_over_and_claim)
+    monkeypatch.setattr(Mailbox, "claim", take_over_and_claim)
     assert (await refused(stage, "lead-dev")).trouble.category is Category.TARGET_NOT_FOUND
     assert stage.runtime.stopped == []
 
@@ -310,15 +310,16 @@ async def test_a_result_that_appears_below_before_the_lock_is_kept(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stage.add_parent("lead-dev", "worker")
+    claim = Mailbox.claim
 
     @asynccontextmanager
     async def finish_and_claim(mailbox: Mailbox) -> AsyncIterator[None]:
         if mailbox.label == "worker":
             await stage.finish("worker")
-        async with claim_soon(mailbox):
+        async with claim(mailbox):
             yield
 
-    monkeypatch.setattr(closing, "claim_soon", finish_and_claim)
+    monkeypatch.setattr(Mailbox, "claim", finish_and_claim)
     assert (await refused(stage, "lead-dev")).trouble.category is Category.TARGET_AMBIGUOUS
     assert stage.runtime.stopped == []
 

@@ -15,7 +15,7 @@ from agents.herdsman.controller import Controller
 from agents.herdsman.controls import interrupt, reply, steer
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import GenerationId, RequestId
-from agents.herdsman.mailbox import delegation_lock
+from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Binding, RejectionCode, Request, RequestKind, State
 from agents.herdsman.records import REQUEST
@@ -425,7 +425,7 @@ async def test_a_mailbox_that_somebody_works_on_is_left_alone(
     stage: Stage, herd_clock: MockClock
 ) -> None:
     await stage.add("scout")
-    async with stage.mailbox("scout").claim():
+    async with stage.mailbox("scout").claim(patience_s=0):
         assert (await refused(stage)).trouble.category is Category.AGENT_BUSY
 
 

@@ -14,7 +14,7 @@ from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import Category, HerdError, invalid
 from agents.herdsman.identity import Label
 from agents.herdsman.instructions import instructions
-from agents.herdsman.mailbox import delegation_lock
+from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.runtime import REQUEST
 from engine.core.errors import ExternalError, UsageError
 from engine.core.spec import ModelChoice, Thinking

@@ -24,17 +24,22 @@ _IS_SOAK = settings.get_current_profile_name() == "soak"
 OWNERS, AGENTS, CONTROLS, LIVES = (20, 20, 100, 40) if _IS_SOAK else (3, 3, 6, 4)
 _LIMIT_S = 3600 if _IS_SOAK else 120
 KILLED = -9
-# What crash points are called that are passed when an agent is done.
+# What crash points are called that are passed when an agent is born, and when it is done.
+BIRTHS = ("played.custom.",)
 ENDS = ("herd.result.", "herd.artifact.", "herd.reservation.", "herd.mailbox.")
 
 
-def live(folder: Path, plan: str, owners: int = OWNERS, *sizes: int) -> int:
+def live(
+    folder: Path,
+    plan: str,
+    sent: int = 0,
+    sizes: tuple[int, int, int] = (OWNERS, AGENTS, CONTROLS),
+) -> int:
     """Have a process go on with it; return how it ended."""
     folder.mkdir(exist_ok=True)
-    agents, controls = sizes or (AGENTS, CONTROLS)
     module = "tests.support.herd_storm"
     said = subprocess.run(
-        [sys.executable, "-m", module, str(folder), *map(str, (owners, agents, controls)), plan],
+        [sys.executable, "-m", module, str(folder), *map(str, sizes), plan, str(sent)],
         env={**os.environ, "PYTHONPATH": str(Path.cwd())},
         capture_output=True,
         text=True,
@@ -45,34 +50,29 @@ def live(folder: Path, plan: str, owners: int = OWNERS, *sizes: int) -> int:
     return said.returncode
 
 
-def passes(folder: Path, controls: int) -> Counter[str]:
-    """Return how often one owner with one agent passes each crash point."""
-    names = folder / f"points-{controls}"
-    assert live(folder / f"whole-{controls}", f"record:{names}", 1, 1, controls) == 0
-    return Counter(names.read_text().split())
+def crash_points(folder: Path) -> list[str]:
+    """Return the names of the crash points that one owner and one agent pass."""
+    names = folder / "points"
+    assert live(folder / "whole", f"record:{names}", sizes=(1, 1, EVERY)) == 0
+    return sorted(set(names.read_text().split()))
 
 
-def expected_passes(folder: Path) -> dict[str, int]:
-    """Return about how often all owners together pass each crash point if nobody dies."""
-    few, more = passes(folder, EVERY), passes(folder, 2 * EVERY)
-    each = {name: max(0, more[name] - few[name]) / EVERY for name in few | more}
-    return {
-        name: round(OWNERS * CONTROLS * of_control + OWNERS * AGENTS) or 1
-        for name, of_control in each.items()
-    }
+def plans(points: list[str], chance: random.Random) -> Iterator[tuple[str, int]]:
+    """Yield where the processes die, one after the other, and after how many controls.
 
-
-def plans(expected: dict[str, int], chance: random.Random) -> Iterator[str]:
-    """Yield where the processes die, one after the other: first at work, and then at the end.
-
-    Each of them gets a share of the work done, so that the last one still has some of it to do.
+    A quarter of them dies while agents are started, and another one while they end.
     """
-    late = sorted(name for name in expected if name.startswith(ENDS))
-    early = sorted(expected.keys() - set(late))
+    quarter = LIVES // 4
+    late = [name for name in points if name.startswith(ENDS)]
+    early = [name for name in points if name not in late]
+    controls = [name for name in early if not name.startswith(BIRTHS)]
     for number in range(LIVES):
-        name = chance.choice(early if number < LIVES // 2 else late)
-        most = max(1, 2 * expected[name] // LIVES)
-        yield f"kill:{name}:{chance.randint(1, most)}"
+        is_between = quarter <= number < LIVES - quarter
+        names = controls if is_between else early if number < quarter else late
+        # So that all of them together do not do all of the work before the last one.
+        most = OWNERS if is_between else OWNERS * AGENTS // quarter
+        sent = chance.randint(1, OWNERS * CONTROLS // (LIVES - 2 * quarter)) if is_between else 0
+        yield f"kill:{chance.choice(names)}:{chance.randint(1, most)}", sent
 
 
 def journal(folder: Path, owner: int) -> dict[int, str]:
@@ -97,7 +97,7 @@ def read_texts(folder: Path) -> list[str]:
 def test_many_owners_lose_nothing_and_nothing_is_applied_twice(tmp_path: Path) -> None:
     folder = tmp_path / "storm"
     chance = random.Random(1)  # noqa: S311 - not for secrets
-    ended = [live(folder, plan) for plan in plans(expected_passes(tmp_path), chance)]
+    ended = [live(folder, *plan) for plan in plans(crash_points(tmp_path), chance)]
     assert ended.count(KILLED) >= LIVES // 2
     assert live(folder, "") == 0
 

@@ -37,7 +37,7 @@ from tests.support.herd_boxes import (
     steer,
     tree,
 )
-from tests.support.herd_records import NOW_MS, TASK, WORKSPACE, request, state_of, uid
+from tests.support.herd_records import NOW_MS, TASK, WORKSPACE, request, session, state_of, uid
 
 SCOUT = state_of("scout", active=TASK)
 
@@ -128,6 +128,31 @@ async def test_what_was_written_is_read(premises: Premises) -> None:
         state, question(state), None, OnePending(steer(state)), frozenset({TASK})
     )
     assert await mailbox.exists()
+
+
+async def test_what_is_in_the_mailbox_of_one_generation_is_given_to_whoever_means_that_one(
+    premises: Premises,
+) -> None:
+    mailbox = await made(premises)
+    assert await mailbox.read_exact(SCOUT.identity) == Contents(SCOUT)
+    others = (
+        replace(SCOUT, cwd="/elsewhere"),
+        replace(SCOUT, session_file="/sessions/else.jsonl"),
+        replace(SCOUT, session=session("else")),
+        replace(SCOUT, of=replace(SCOUT.of, owner=session("else"))),
+    )
+    for other in others:
+        error = await refused(mailbox.read_exact(other.identity), Category.TARGET_NOT_FOUND)
+        assert str(error) == "agent 'scout' is not the one it was"
+    await mailbox.remove()
+    await refused(mailbox.read_exact(SCOUT.identity), Category.TARGET_NOT_FOUND)
+
+
+async def test_a_mailbox_that_cannot_be_read_may_be_anybodys(premises: Premises) -> None:
+    mailbox = await made(premises)
+    (mailbox.folder / "state.json").write_text("{")
+    error = await refused(mailbox.read_exact(SCOUT.identity), Category.TARGET_AMBIGUOUS)
+    assert "the mailbox of agent 'scout' cannot be read" in str(error)
 
 
 async def test_what_was_removed_is_not_there(premises: Premises) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the locks in `agents.herdsman.mailbox`."""
+"""Tests of `agents.herdsman.mailbox_locks`, and of what mailboxes are locked by."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from agents.herdsman.errors import Category, HerdError
-from agents.herdsman.mailbox import (
+from agents.herdsman.mailbox_locks import (
     LIFECYCLE_PATIENCE_S,
     activation_lock,
     delegation_lock,
@@ -95,7 +95,7 @@ async def refused(lock: AbstractAsyncContextManager[None], category: Category) -
 
 Lock = Callable[[Premises], AbstractAsyncContextManager[None]]
 CLAIMS: list[tuple[Lock, Category]] = [
-    (lambda premises: box_of(premises).claim(), Category.AGENT_BUSY),
+    (lambda premises: box_of(premises).claim(patience_s=0), Category.AGENT_BUSY),
     (lambda premises: box_of(premises).claim_start(), Category.AGENT_LABEL_EXISTS),
     (lambda premises: delegation_lock(premises, WORKSPACE, LEAD), Category.AGENT_BUSY),
     (lambda premises: activation_lock(premises, "/sessions/one.jsonl"), Category.AGENT_BUSY),
@@ -140,7 +140,7 @@ async def test_locks_of_different_things_do_not_meet(premises: Premises) -> None
 
 async def test_who_has_it_is_told(premises: Premises) -> None:
     async with box_of(premises).claim():
-        error = await refused(box_of(premises).claim(), Category.AGENT_BUSY)
+        error = await refused(box_of(premises).claim(patience_s=0), Category.AGENT_BUSY)
         assert str(error) == "the mailbox of scout is held by a test"
 
 
@@ -184,7 +184,7 @@ async def test_what_fails_inside_a_lock_is_not_taken_for_a_lock_that_is_held(
 ) -> None:
     async with box_of(premises, "tester").claim():
         with pytest.raises(HerdError, match="the mailbox of tester is held"):
-            async with box_of(premises).claim(), box_of(premises, "tester").claim():
+            async with box_of(premises).claim(), box_of(premises, "tester").claim(patience_s=0):
                 pass
     with pytest.raises(OSError, match="disk"):
         async with box_of(premises).hold():
@@ -277,7 +277,7 @@ async def test_of_two_processes_one_has_the_locks_of_a_dead_third(
     assert await beacon.line() == "ready"
     dead.begin()
     assert await beacon.line() == "won"
-    await refused(box_of(premises).claim(), Category.AGENT_BUSY)
+    await refused(box_of(premises).claim(patience_s=0), Category.AGENT_BUSY)
     await refused(box_of(premises).claim_start(), Category.AGENT_LABEL_EXISTS)
     assert await box_of(premises).is_occupied()
     rivals = [Claimer(tmp_path, beacon), Claimer(tmp_path, beacon)]

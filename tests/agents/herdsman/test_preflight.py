@@ -12,7 +12,6 @@ from agents.herdsman.preflight import (
     check_inspect,
     check_interrupt,
     check_reply,
-    check_same,
     check_steer,
     check_transcript,
     plan_close,
@@ -185,23 +184,6 @@ def test_cascade_that_two_could_be_meant_by_is_not_closed(others: tuple[Contents
 def test_cascade_in_a_circle_is_not_closed() -> None:
     target = under("a", "parent")
     assert refused(plan, target, under("parent", "a"))[0] is Category.TARGET_AMBIGUOUS
-
-
-def test_same_generation_is_given_back_and_any_other_is_not_found() -> None:
-    expected = ACTIVE.state.identity
-    assert check_same(expected, ASKING) is ASKING
-    others = [
-        None,
-        mailbox("scout", cwd="/elsewhere"),
-        mailbox("scout", session_file="/sessions/else.jsonl"),
-        mailbox("scout", owner=session("else")),
-        mailbox("scout", session=session("else")),
-    ]
-    for other in others:
-        assert refused(check_same, expected, other) == (
-            Category.TARGET_NOT_FOUND,
-            "agent 'scout' is not the one it was",
-        )
 
 
 def test_agent_that_works_can_be_steered_and_interrupted() -> None:
