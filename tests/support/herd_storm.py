@@ -1,9 +1,10 @@
 """A process with many owners and agents, all of them at work, that may be told to die anywhere.
 
-    python -m tests.support.herd_storm FOLDER OWNERS AGENTS CONTROLS PLAN
+    python -m tests.support.herd_storm FOLDER OWNERS AGENTS CONTROLS PLAN [SENT]
 
-It goes on where the last one with the same folder ended, and exits with 0 once each owner has sent
-its agents all that it has to, and has the result of each of them. What an owner has tried is in its
+The plan says where the process dies, and counts from when so many controls were sent. The process
+goes on where the last one with the same folder ended, and exits with 0 once each owner has sent its
+agents all that it has to, and has the result of each of them. What an owner has tried is in its
 journal, a line each: `try`, the number of the control and its kind before it is sent, and then
 `sent` or `unsure` with that number. One that has no second line may have been sent.
 """
@@ -182,6 +183,7 @@ class _Owner:
                 self._note(f"unsure {number}")
             else:
                 self._note(f"sent {number}")
+            self._storm.sent()
 
     async def wait_results(self) -> None:
         """Return once it has the result of each agent, and nothing is left of them."""
@@ -207,15 +209,29 @@ class _Owner:
             file.write(f"{line}\n")
 
 
+@dataclass
+class _Doom:
+    """Where the process dies, once so many controls were sent."""
+
+    plan: str
+    sent: int
+
+    def come_nearer(self) -> None:
+        """Count a control."""
+        self.sent -= 1
+        if self.sent == 0:
+            faults.install(self.plan)
+
+
 class _Storm:
     """All owners and agents of this process."""
 
     def __init__(
-        self, folder: Path, owners: int, agents: int, controls: int, runtime: _Runtime
+        self, folder: Path, sizes: tuple[int, int, int], runtime: _Runtime, doom: "_Doom"
     ) -> None:
+        owners, self.agents, self.controls = sizes
         self.folder = folder
-        self.agents = agents
-        self.controls = controls
+        self._doom = doom
         self.random = random.Random(folder.name)  # noqa: S311 - not for secrets
         self._runtime = runtime
         self._premises = Premises(folder / "data", SystemClock(), "a storm")
@@ -239,6 +255,10 @@ class _Storm:
             agent_dir=self.folder / "agent",
             home=self.folder,
         )
+
+    def sent(self) -> None:
+        """Note that a control was sent."""
+        self._doom.come_nearer()
 
     async def states(self) -> list[State]:
         found = await scan(self._premises)
@@ -295,16 +315,19 @@ async def _open_runtime(folder: Path, count: int) -> AsyncIterator[_Runtime]:
         nursery.cancel_scope.cancel()
 
 
-async def _main(folder: Path, owners: int, agents: int, controls: int) -> None:
+async def _main(folder: Path, sizes: tuple[int, int, int], doom: _Doom) -> None:
     definitions = folder / "agent" / "agents"
     for one in (definitions, folder / "owners"):
         one.mkdir(parents=True, exist_ok=True)
     (definitions / "scout.md").write_text("---\ndescription: scouts\n---\nYou scout.\n")
+    owners, agents, _ = sizes
     async with _open_runtime(folder, owners * agents) as runtime:
-        await _Storm(folder, owners, agents, controls, runtime).run()
+        await _Storm(folder, sizes, runtime, doom).run()
 
 
 if __name__ == "__main__":
-    faults.install(sys.argv[5])
-    _owners, _agents, _controls = map(int, sys.argv[2:5])
-    trio.run(_main, Path(sys.argv[1]), _owners, _agents, _controls)
+    _folder, _owners, _agents, _controls, _plan, *_sent = sys.argv[1:]
+    _doom = _Doom(_plan, int(_sent[0]) if _sent else 0)
+    if _doom.sent == 0:
+        faults.install(_plan)
+    trio.run(_main, Path(_folder), (int(_owners), int(_agents), int(_controls)), _doom)
