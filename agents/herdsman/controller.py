@@ -1,6 +1,6 @@
 """One session that owns agents, with all that its calls to the herd work with."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +89,16 @@ class Controller:
     cleanup_errors: dict[GenerationId, str] = field(default_factory=dict)
     deliveries: dict[GenerationId, bool] = field(default_factory=dict)
     delivery_errors: dict[GenerationId, str] = field(default_factory=dict)
+
+    @property
+    def left_over(self) -> Mapping[GenerationId, str]:
+        """Why generations that are over, or were closed, are still here."""
+        return self.delivery_errors | self.cleanup_errors
+
+    @property
+    def is_delivering(self) -> bool:
+        """Whether a result is on its way, or its agent is just being ended, without a fault."""
+        return not self.deliveries.keys() <= self.delivery_errors.keys()
 
     def claim_delegation(self) -> AbstractAsyncContextManager[None]:
         """Have an agent's own agents to it inside the block; nobody else changes those of a lead.

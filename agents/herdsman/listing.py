@@ -18,7 +18,7 @@ from engine.core.quote import one_line
 
 
 def agent_records(
-    look: Look, caller: Caller, *, cleanup_errors: Mapping[GenerationId, str] | None = None
+    look: Look, caller: Caller, left_over: Mapping[GenerationId, str]
 ) -> list[dict[str, Any]]:
     """Return a record for each agent that a caller sees, its own first, by label.
 
@@ -27,11 +27,10 @@ def agent_records(
     Args:
         look: what is shown.
         caller: who looks.
-        cleanup_errors: why generations that were stopped are still here.
+        left_over: why generations that are over, or were closed, are still here.
     """
-    known = cleanup_errors or {}
     records = [
-        _record(look, caller, visible, known.get(visible.contents.state.of.generation))
+        _record(look, caller, visible, left_over.get(visible.contents.state.of.generation))
         for visible in look.view(caller)
     ]
     if caller.is_lead:

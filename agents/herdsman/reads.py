@@ -44,8 +44,7 @@ async def list_agents(controller: Controller) -> dict[str, Any]:
     """
     caller = controller.caller
     seen = await _look(controller)
-    left = controller.delivery_errors | controller.cleanup_errors
-    records = agent_records(seen, caller, cleanup_errors=left)
+    records = agent_records(seen, caller, controller.left_over)
     answer: dict[str, Any] = {"agents": records, "agent_definitions": []}
     try:
         answer["agent_definitions"] = show_roster(await controller.roster(), caller)

@@ -108,16 +108,8 @@ class Herd:
     @property
     def is_idle(self) -> bool:
         """See `HostHerd`."""
-        return self._runtime.generations <= self._done and not self._is_delivering
-
-    @property
-    def _is_delivering(self) -> bool:
-        """Whether a result is on its way, or its agent is just being ended, without a fault."""
-        return any(
-            generation not in one.delivery_errors
-            for one in self._controllers.values()
-            for generation in one.deliveries
-        )
+        is_delivering = any(one.is_delivering for one in self._controllers.values())
+        return self._runtime.generations <= self._done and not is_delivering
 
     async def wait_idle(self) -> None:
         """See `HostHerd`."""
@@ -263,7 +255,7 @@ class Herd:
         )
         found = None if self._place is None else self._controllers.get(self._place)
         if found is not None:
-            self._show(agent_records(seen, found.caller))
+            self._show(agent_records(seen, found.caller, found.left_over))
 
 
 def is_done(state: State) -> bool:

@@ -80,19 +80,27 @@ class Screen:
 
     Attributes:
         states: by label.
+        left: why those that are over are still here, by label.
     """
 
     states: Mapping[str, str] | None = None
+    left: Mapping[str, str] = field(default_factory=dict)
     _news: trio.Event = field(default_factory=trio.Event)
 
     def show(self, agents: Sequence[Mapping[str, Any]]) -> None:
         self.states = {one["agent"]: one["state"] for one in agents}
+        self.left = {one["agent"]: why for one in agents if (why := one.get("cleanup_error"))}
         self._news.set()
         self._news = trio.Event()
 
     async def until(self, expected: Mapping[str, str]) -> None:
         """Return once it shows these agents."""
         while self.states != expected:
+            await self._news.wait()
+
+    async def until_left(self, expected: Mapping[str, str]) -> None:
+        """Return once it shows why these are still here."""
+        while self.left != expected:
             await self._news.wait()
 
 

@@ -374,7 +374,7 @@ async def test_agents_of_another_machine_are_lost_and_their_sessions_go_on_after
         async with keeping(controller):
             await desk.settle()
             seen = await look(desk.premises, desk.runtime)
-            [record] = agent_records(seen, controller.caller)
+            [record] = agent_records(seen, controller.caller, controller.left_over)
             assert record["state"] == "lost"
             session_id = answer["session_id"]
             with pytest.raises(HerdError):

@@ -54,7 +54,7 @@ def looking_at(
 
 
 def records(look: Look, caller: Caller | None = None) -> list[dict[str, Any]]:
-    return agent_records(look, caller or caller_of())
+    return agent_records(look, caller or caller_of(), {})
 
 
 def test_working_agent_is_shown_with_all_that_is_known_of_it_and_nothing_else() -> None:
@@ -151,7 +151,7 @@ def test_agent_that_was_stopped_and_not_removed_says_why() -> None:
     (record,) = agent_records(
         looking_at(ACTIVE, inventory=Inventory()),
         caller_of(),
-        cleanup_errors={generation: "permission denied"},
+        {generation: "permission denied"},
     )
     assert (record["state"], record["cleanup_error"]) == ("lost", "permission denied")
 

@@ -70,7 +70,7 @@ async def test_look_finds_what_is_recorded_there_and_saved(tmp_path: Path) -> No
     assert all(found.observe(state).presence is Presence.LIVE for state in states)
     listed = {
         one["agent"]: "agent_transcript" in one["available_tools"]
-        for one in agent_records(found, caller_of())
+        for one in agent_records(found, caller_of(), {})
     }
     assert listed == {"full": True, "empty": False, "folder": False, "none": False}
 
@@ -109,7 +109,7 @@ async def test_herd_of_nobody_is_an_empty_look(tmp_path: Path) -> None:
     premises = premises_in(tmp_path)
     async with trio.open_nursery() as nursery:
         found = await look(premises, SeeingRuntime(tmp_path, nursery))
-    assert agent_records(found, caller_of()) == []
+    assert agent_records(found, caller_of(), {}) == []
     assert not premises.root.exists()
 
 
@@ -121,7 +121,7 @@ async def test_record_that_cannot_be_read_is_told_and_hides_no_other(tmp_path: P
     (odd / "state.json").write_text("{")
     async with trio.open_nursery() as nursery:
         found = await look(premises, SeeingRuntime(tmp_path, nursery))
-    scout, unreadable = agent_records(found, caller_of())
+    scout, unreadable = agent_records(found, caller_of(), {})
     assert scout["agent"] == "scout"
     assert "agent_close" not in scout["available_tools"]
     assert (unreadable["state"], unreadable["available_tools"]) == ("unknown", [])

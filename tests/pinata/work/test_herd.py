@@ -147,6 +147,23 @@ async def test_what_is_shown_follows_the_agents(project: Project) -> None:
             await host.screen.until({})
 
 
+async def test_what_is_shown_tells_why_an_agent_is_still_here_as_the_list_does(
+    project: Project,
+) -> None:
+    async with open_herd_host(project) as host:
+        host.define("scout", HANGS)
+        with host.attached():
+            await host.delegate("scout", "eye")
+            (generation,) = host.herd._runtime.generations
+            owner = await host.herd.controller(host.place)
+            owner.delivery_errors[generation] = "the disk is full"
+            owner.premises.signals.ring(host.session)
+            await host.screen.until_left({"eye": "the disk is full"})
+            (eye,) = (await host.call("agent_list"))["agents"]
+            assert eye["cleanup_error"] == "the disk is full"
+            await host.call("agent_close", agent="eye")
+
+
 async def test_herd_without_agents_does_nothing_for_a_day(
     project: Project, monkeypatch: pytest.MonkeyPatch, day_clock: MockClock
 ) -> None:
