@@ -3,7 +3,7 @@
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from agents.definition import Source
 from agents.filetools.tool import ToolContext
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.errors import HerdError, invalid
@@ -27,8 +28,10 @@ from agents.pi_program import PiMissingError
 from engine.core.environment import child_environment
 from engine.core.errors import ExternalError, PinataError, UsageError
 from engine.core.ids import AttemptId, TaskId
+from engine.core.quote import name_list
 from engine.core.spec import Backend, ModelChoice, Thinking
 from pinata.work.context import Context
+from pinata.work.definitions import USER_FOLDER
 from pinata.work.herd_runtime import FindWay, Led, Way
 from pinata.work.lent_models import LentModels
 from pinata.work.models import ModelSources, Opener
@@ -105,10 +108,11 @@ class Ways:
 
     async def __call__(self, launch: Launch) -> Way:
         """See `FindWay`."""
-        choice = _choice(launch)
+        where = _where_to_state(launch.definition, self.context.agent_dir)
+        choice = _choice(launch, where)
         sources = self.sources(Path(launch.cwd))
-        tried = []
-        for backend in _backends(launch.definition):
+        tried: dict[str, list[str]] = {}
+        for backend in _backends(launch.definition, where):
             try:
                 found = await sources.find(choice, backend)
             except (PiMissingError, UsageError) as error:
@@ -116,13 +120,13 @@ class Ways:
             except PinataError as error:
                 raise invalid(f"the model of {launch.label} cannot be found: {error}") from error
             if isinstance(found, str):
-                tried.append(f"{backend.value}: {found}")
+                tried.setdefault(found, []).append(backend.value)
                 continue
             way, _ = found
             if isinstance(way, PiWay):
                 return self._process(launch, choice, way)
             return await self._in_process(launch, choice, way)
-        raise _no_model(launch, choice, tried)
+        raise _no_model(launch, choice, tried, where)
 
     async def _in_process(self, launch: Launch, choice: ModelChoice, opener: Opener) -> Way:
         offered_tools(launch.definition, [tool.declaration.name for tool in launch.attendant.tools])
@@ -235,20 +239,31 @@ async def _discard(file: Path) -> None:
         _log.warning("the session of an agent that did not come up is left: %s", error)
 
 
-def _backends(definition: HerdDefinition) -> tuple[Backend, ...]:
+def _where_to_state(definition: HerdDefinition, agent_dir: Path | None) -> str:
+    """Return which file a person changes to have a definition say something else.
+
+    What comes with pinata is not changed where it lies: the next release would take that back.
+    """
+    if agent_dir is None or definition.sources[-1:] != (Source.PRESET,):
+        return definition.file
+    own = agent_dir / USER_FOLDER / f"{definition.name}.md"
+    return f"{own}, a file of yours that lies over the bundled one"
+
+
+def _backends(definition: HerdDefinition, where: str) -> tuple[Backend, ...]:
     """Return what may run an agent, the preferred one first."""
     if definition.backend is Backend.HERDR_PI:
         raise invalid(
             f"the definition {definition.name} asks for the backend herdr-pi, which is not in "
             "this release",
-            next_action="use process or in-process",
+            next_action=f"state the `backend` process or in-process, or none, in {where}",
         )
     if definition.backend is not None:
         return (definition.backend,)
     return Backend.PROCESS, Backend.IN_PROCESS
 
 
-def _choice(launch: Launch) -> ModelChoice:
+def _choice(launch: Launch, where: str) -> ModelChoice:
     """Return the model of an agent: what its definition states, the rest as its owner has it.
 
     Raises:
@@ -261,16 +276,20 @@ def _choice(launch: Launch) -> ModelChoice:
     if given is None:
         raise invalid(
             f"no model is known for the definition {definition.name}",
-            next_action=f"set `model` in the file of {definition.name}",
+            next_action=f"state its `model` in {where}",
         )
     return replace(given, thinking=thinking)
 
 
-def _no_model(launch: Launch, choice: ModelChoice, tried: list[str]) -> HerdError:
+def _no_model(
+    launch: Launch, choice: ModelChoice, tried: Mapping[str, Sequence[str]], where: str
+) -> HerdError:
+    """Return that nothing can run an agent with its model; each reason is told once."""
+    reasons = (f"{name_list(backends)}: {reason}" for reason, backends in tried.items())
     return invalid(
         f"the agent {launch.label} cannot have the model {choice.provider}/{choice.id}: "
-        f"{'; '.join(tried)}",
-        next_action=f"set another `model` or `backend` in the file of {launch.definition.name}",
+        f"{'; '.join(reasons)}",
+        next_action=f"state another `model` or `backend` in {where}",
     )
 
 

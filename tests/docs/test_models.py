@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agents.herdsman.errors import HerdError
 from agents.models.anthropic_request import ANSWER_TOKENS, BUDGET_TOKENS, EFFORTS
 from agents.models.catalog import KNOWN, Catalog, ModelInfo
 from agents.models.keys import find_key
@@ -15,15 +16,21 @@ from agents.models.wire import IDLE_TIMEOUT_S
 from agents.roster import load_roster
 from engine.config import decode_config_file
 from engine.core.ids import TaskId
-from engine.core.spec import Thinking
+from engine.core.spec import ModelChoice, Thinking
 from engine.records.config import merge_config
+from pinata import app
+from pinata.work.herd_ways import open_ways
 from pinata.work.models import NoModelError, NoPriceError
+from pinata.work.observer import Silence
+from tests.support.herd_led import launch_of
 from tests.support.jobs import accepted
 from tests.support.reader import blocks, page, prose, rows, section
 
 PAGE = page("models.md")
 SETTINGS, JOB, MODELS = (json.loads(block.text) for block in blocks(PAGE, "json"))
-NO_MODEL, NOT_LENT, NOT_SHOWN, NO_PRICE = (block.text.strip() for block in blocks(PAGE, "text"))
+NO_MODEL, NOT_LENT, NOT_SHOWN, NOT_STARTED, NO_PRICE = (
+    block.text.strip() for block in blocks(PAGE, "text")
+)
 
 
 def cells(heading: str) -> list[list[str]]:
@@ -125,6 +132,17 @@ def test_the_shown_refusals_are_what_one_gets() -> None:
         f"by the session, Pi has no login for openai-codex; {stranger}"
     ) == NOT_LENT
     assert str(NoPriceError(TaskId("look"), "local/qwen3-coder")) == NO_PRICE
+
+
+async def test_agent_that_no_backend_can_run_is_refused_as_shown(tmp_path: Path) -> None:
+    context = app.build_context(
+        {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, tmp_path, Silence()
+    )
+    launch = launch_of("reader", model=ModelChoice("openai", "gpt-5", Thinking.OFF))
+    async with open_ways(context) as ways:
+        with pytest.raises(HerdError) as caught:
+            await ways(launch)
+    assert str(caught.value).replace(str(tmp_path), "/home/robin") == NOT_STARTED
 
 
 def test_silence_is_borne_for_as_long_as_the_page_says() -> None:

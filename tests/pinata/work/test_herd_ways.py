@@ -128,7 +128,8 @@ def scripted(folder: Path) -> tuple[str, str]:
 
 
 def launch_with(given: ModelChoice | None = None, **stated: Any) -> Launch:
-    definition = HerdDefinition("scout", "d", "Look.\n", (Source.USER,), **stated)
+    about: dict[str, Any] = {"sources": (Source.USER,), "file": "/a/scout.md"} | stated
+    definition = HerdDefinition("scout", "d", "Look.\n", **about)
     return replace(launch_of(None), definition=definition, model=given)
 
 
@@ -166,7 +167,7 @@ async def test_stated_backend_that_is_not_there_is_refused_in_one_sentence(
     )
     assert "there is no pi on PATH" in trouble.message
     assert "\n" not in trouble.message
-    assert trouble.next_action == "set another `model` or `backend` in the file of scout"
+    assert trouble.next_action == "state another `model` or `backend` in /a/scout.md"
     script = launch_with(model=scripted(tmp_path), backend=Backend.PROCESS)
     assert "in-process only" in (await refusal(ways, script)).message
 
@@ -176,7 +177,9 @@ async def test_backend_of_panes_is_refused(ways: FindWay) -> None:
     assert trouble.message == (
         "the definition scout asks for the backend herdr-pi, which is not in this release"
     )
-    assert trouble.next_action == "use process or in-process"
+    assert trouble.next_action == (
+        "state the `backend` process or in-process, or none, in /a/scout.md"
+    )
 
 
 async def test_what_the_definition_states_comes_before_what_the_session_has(
@@ -201,10 +204,26 @@ async def test_model_that_nobody_names_and_one_that_nobody_reaches_are_refused(
 ) -> None:
     trouble = await refusal(ways, launch_with())
     assert trouble.message == "no model is known for the definition scout"
+    assert trouble.next_action == "state its `model` in /a/scout.md"
     trouble = await refusal(ways, launch_with(model=("nobody", "m1")))
     assert "nobody/m1" in trouble.message
     trouble = await refusal(ways, launch_with(model=("scripted", str(tmp_path / "none.json"))))
     assert "none.json" in trouble.message
+
+
+async def test_bundled_definition_is_not_to_be_changed_but_overlaid(
+    ways: FindWay, tmp_path: Path
+) -> None:
+    bundled: dict[str, Any] = {"sources": (Source.PRESET,), "file": "/pinata/scout.md"}
+    trouble = await refusal(ways, launch_with(**bundled))
+    assert trouble.next_action == (
+        f"state its `model` in {tmp_path}/.pi/agent/agents/scout.md, a file of yours that lies "
+        "over the bundled one"
+    )
+    reviewed = await refusal(
+        ways, launch_with(ModelChoice("nobody", "m1", Thinking.OFF), **bundled)
+    )
+    assert f" in {tmp_path}/.pi/agent/agents/scout.md, a file " in reviewed.next_action
 
 
 async def test_faulty_file_of_models_is_named(ways: FindWay, tmp_path: Path) -> None:
