@@ -16,9 +16,9 @@ from agents.herdsman.identity import Identity, Label, RequestId
 from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox import Mailbox, check_same
 from agents.herdsman.mailbox_locks import delegation_lock, lifecycle_lock
+from agents.herdsman.owed import owed_results
 from agents.herdsman.preflight import ClosePlan, CloseStep, check_closable
 from agents.herdsman.presence import Presence
-from agents.herdsman.projection import undelivered_results
 from agents.herdsman.record import Contents, State
 from agents.herdsman.records import UnreadableRecordError
 from agents.herdsman.references import Canonical
@@ -149,7 +149,7 @@ class _Closing:
         check_closable(contents, observed, is_orphan=is_orphan)
         if observed.presence is Presence.LIVE:
             contents = await self._stop(mailbox, identity, is_orphan=is_orphan)
-        for request in undelivered_results(contents):
+        for request in owed_results(contents):
             await self._keep(mailbox, contents.state, request)
         generation, errors = identity.of.generation, self.controller.cleanup_errors
         try:
@@ -164,7 +164,7 @@ class _Closing:
         async with lifecycle_lock(self.controller.premises, identity.of.workspace):
             await self.controller.runtime.stop(identity)
         contents = await mailbox.read_exact(identity)
-        if undelivered_results(contents) and not is_orphan:
+        if owed_results(contents) and not is_orphan:
             raise ambiguous(
                 f"agent {identity.of.label!r} has produced a result while it was stopped",
                 next_action="go on: the result is delivered, and the agent closed, by itself",

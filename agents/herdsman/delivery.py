@@ -21,12 +21,13 @@ from agents.herdsman.errors import HerdError, broken, busy
 from agents.herdsman.identity import GenerationId, Identity, RequestId
 from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.owed import others_of, task_to_deliver
 from agents.herdsman.owner import OwnerAwayError
 from agents.herdsman.presence import Presence
 from agents.herdsman.record import Contents, Result
 from agents.herdsman.records import UnreadableRecordError
 from agents.herdsman.references import highest_index
-from agents.herdsman.result_text import Delivery, is_delivered, others_of, result_message
+from agents.herdsman.result_text import Delivery, is_delivered, result_message
 from agents.herdsman.runtime import Entry
 from agents.herdsman.saved_session import read_managed_session
 from agents.herdsman.settlement import completed
@@ -60,8 +61,7 @@ class Deliverer:
         """
         for one in seen.own(self._controller.caller):
             identity = one.state.identity
-            is_due = one.state.completed is not None or request_of_result(one) is not None
-            if not is_due:
+            if task_to_deliver(one) is None:
                 continue
             is_begun = identity.of.generation in self._under_way
             self._under_way[identity.of.generation] = is_begun
@@ -122,7 +122,7 @@ class Deliverer:
         contents = await _read(mailbox)
         if contents is None or contents.state.identity != identity:
             return
-        request = request_of_result(contents) or contents.state.completed
+        request = task_to_deliver(contents)
         if request is None:
             return
         entries = await self._controller.owner.entries()
@@ -211,13 +211,6 @@ class Deliverer:
         await clear_away(self._controller, identity)
         self._controller.delivery_errors.pop(identity.of.generation, None)
         self._numbers.pop(identity.of.generation, None)
-
-
-def request_of_result(contents: Contents) -> RequestId | None:
-    """Return the task of a generation for which there is a result."""
-    state = contents.state
-    named = (each for each in (state.completed, state.active) if each is not None)
-    return next((each for each in named if each in contents.results), None)
 
 
 async def _read(mailbox: Mailbox) -> Contents | None:

@@ -10,12 +10,12 @@ from typing import Final, assert_never
 
 from agents.herdsman.activity import inactive_ms
 from agents.herdsman.identity import GenerationId, RequestId
+from agents.herdsman.owed import owed_results
 from agents.herdsman.presence import Presence
 from agents.herdsman.projection import (
     Evidence,
     is_starting,
     is_terminal,
-    undelivered_results,
 )
 from agents.herdsman.record import OnePending
 from agents.herdsman.runtime import Lifecycle
@@ -178,7 +178,7 @@ def condition_of(facts: Facts, now_ms: int) -> Condition | None:
         return None
     match facts.evidence.observed.presence:
         case Presence.LOST:
-            is_unresolved = state.completed is None and not undelivered_results(contents)
+            is_unresolved = state.completed is None and not owed_results(contents)
             return Condition(Reason.LOST, (), state.active) if is_unresolved else None
         case Presence.UNKNOWN:
             # One whose work is done is just being ended, and nobody can do anything about it.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from agents.herdsman.errors import HerdError, ambiguous, broken, busy, not_found
 from agents.herdsman.identity import Identity
+from agents.herdsman.owed import owed_results
 from agents.herdsman.ownership import Family
 from agents.herdsman.presence import Observed, Presence
 from agents.herdsman.projection import (
@@ -17,7 +18,6 @@ from agents.herdsman.projection import (
     Evidence,
     is_starting,
     is_terminal,
-    undelivered_results,
 )
 from agents.herdsman.record import Ask, Contents, State
 
@@ -145,7 +145,7 @@ def check_closable(contents: Contents, observed: Observed, *, is_orphan: bool = 
         raise _unproved(label)
     if is_starting(contents):
         raise busy(f"agent {label!r} is being started", next_action="wait until it has started")
-    if undelivered_results(contents) and not is_orphan:
+    if owed_results(contents) and not is_orphan:
         raise ambiguous(
             f"a result of agent {label!r} is still to be delivered",
             next_action="go on: the result is delivered, and the agent closed, by itself",

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agents.herdsman.identity import RequestId
+from agents.herdsman.owed import owes_work
 from agents.herdsman.presence import Observed, Presence
-from agents.herdsman.record import Contents, OnePending, UnclearPending
+from agents.herdsman.record import Contents
 from agents.herdsman.runtime import Lifecycle
 from agents.herdsman.tool_names import CLOSE, INSPECT, INTERRUPT, REPLY, STEER, TRANSCRIPT
 
@@ -140,20 +140,10 @@ def _with_an_assignment(
     if (
         contents.state.pending_ask is not None
         or lifecycle is Lifecycle.BLOCKED
-        or any(has_unfinished_work(child) for child in children)
+        or any(owes_work(child) for child in children)
     ):
         return AgentState.BLOCKED
     return AgentState.SETTLING
-
-
-def has_unfinished_work(child: Contents) -> bool:
-    """Return whether a generation still owes its owner something, if only to hear of a failure."""
-    state = child.state
-    return (
-        state.result_error is not None
-        or state.active is not None
-        or state.completed in child.results
-    )
 
 
 def is_terminal(contents: Contents) -> bool:
@@ -178,20 +168,6 @@ def is_starting(contents: Contents) -> bool:
         and state.completed is None
         and state.result_error is None
     )
-
-
-def undelivered_results(contents: Contents) -> frozenset[RequestId]:
-    """Return the results in a mailbox that its owner is owed, readable or not.
-
-    Where the request that waits there cannot be told, any of them may be its result.
-    """
-    waiting = contents.pending
-    if isinstance(waiting, UnclearPending):
-        return contents.results
-    owed = {contents.state.active, contents.state.completed}
-    if isinstance(waiting, OnePending):
-        owed.add(waiting.request.request)
-    return contents.results & owed
 
 
 def available_tools(

@@ -1,12 +1,12 @@
 """What an owner reads, and what programs read, of the result of one of its agents. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.herdsman.identity import RequestId
-from agents.herdsman.record import Contents, Result, State
+from agents.herdsman.record import Result, State
 from agents.herdsman.references import Semantic, result_details
 from agents.herdsman.runtime import RESULT, Entry, Message
 from engine.core.quote import escape
@@ -200,11 +200,3 @@ def _details(delivery: Delivery, *, was_cut: bool) -> dict[str, Any]:
         "delivery": delivery.key,
         **{name: value for name, value in more.items() if value is not None},
     }
-
-
-def others_of(own: Sequence[Contents], this: State) -> Others:
-    """Return how many agents of an owner there are beside this one, by their full identities."""
-    rest = [one for one in own if one.state.identity != this.identity]
-    pending = [one for one in rest if one.results or one.state.completed is not None]
-    active = [one for one in rest if one.state.active is not None and one not in pending]
-    return Others(len(active), len(pending))

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from agents.herdsman.identity import SessionId
+from agents.herdsman.owed import owes_work
 from agents.herdsman.premises import Premises
-from agents.herdsman.record import Contents
-from agents.herdsman.result_text import is_delivered
 from agents.herdsman.runtime import Entry
 from agents.herdsman.scan import scan
 from agents.herdsman.settlement import Undelivered
@@ -27,14 +26,5 @@ async def find_undelivered(
     found = await scan(premises)
     own = [one for one in found.contents if one.state.of.owner == session]
     asking = [one.state.of.label for one in own if one.open_ask]
-    others = [
-        one.state.of.label for one in own if not one.open_ask and _is_unfinished(one, entries)
-    ]
+    others = [one.state.of.label for one in own if not one.open_ask and owes_work(one, entries)]
     return Undelivered(tuple(asking), tuple(others))
-
-
-def _is_unfinished(one: Contents, entries: Sequence[Entry]) -> bool:
-    state = one.state
-    if state.result_error is not None or state.active is not None:
-        return True
-    return state.completed is not None and not is_delivered(state, state.completed, entries)

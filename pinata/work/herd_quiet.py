@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from agents.herdsman.controller import Caller
 from agents.herdsman.look import Look
+from agents.herdsman.owed import owed_results, untold_results
 from agents.herdsman.projection import AgentState, Evidence
 from agents.herdsman.questions import is_asked
 from agents.herdsman.record import Contents
@@ -24,10 +25,12 @@ def _works(evidence: Evidence) -> bool:
     contents = evidence.contents
     if contents.state.active is None or contents.state.pending_ask is not None:
         return contents.is_starting
-    return evidence.state not in (AgentState.LOST, AgentState.UNKNOWN) and not contents.results
+    if owed_results(contents):
+        return False
+    return evidence.state not in (AgentState.LOST, AgentState.UNKNOWN)
 
 
 def _is_untold(contents: Contents, entries: Sequence[Entry]) -> bool:
-    if contents.results:
+    if untold_results(contents, entries):
         return True
     return contents.open_ask is not None and not is_asked(contents.state, entries)

@@ -3,15 +3,13 @@ from typing import Any
 
 import pytest
 
-from agents.herdsman.identity import Label, RequestId
+from agents.herdsman.identity import Label
 from agents.herdsman.presence import Observed
 from agents.herdsman.projection import (
     AgentState,
     Evidence,
     available_tools,
-    has_unfinished_work,
     project,
-    undelivered_results,
 )
 from agents.herdsman.record import Contents, RequestKind, UnclearPending
 from agents.herdsman.runtime import Lifecycle
@@ -180,21 +178,6 @@ def test_agent_in_a_dialog_can_neither_be_steered_nor_interrupted() -> None:
     assert tools(ACTIVE, live(ACTIVE, STUCK), (CHILD,)) == ["inspect", "transcript", "close"]
 
 
-@pytest.mark.parametrize(
-    ("child", "owes"),
-    [
-        (CHILD, True),
-        (Contents(result_error(CHILD.state)), True),
-        (mailbox("child", completed=TASK, results=frozenset({TASK})), True),
-        (mailbox("child", completed=TASK), False),
-        (mailbox("child"), False),
-    ],
-    ids=["active", "result lost", "result there", "result delivered", "nothing assigned"],
-)
-def test_child_owes_something_until_its_result_is_delivered(*, child: Contents, owes: bool) -> None:
-    assert has_unfinished_work(child) is owes
-
-
 def test_transcript_is_offered_only_when_something_is_saved() -> None:
     assert "transcript" not in tools(ACTIVE, live(ACTIVE), transcript_ready=False)
     assert tools(ACTIVE, LOST) == ["transcript", "close"]
@@ -232,30 +215,3 @@ def test_close_is_offered_only_where_it_would_be_allowed() -> None:
 
 def test_agent_that_is_being_started_offers_no_change() -> None:
     assert tools(STARTING, live(STARTING, IDLE)) == ["inspect", "transcript"]
-
-
-@pytest.mark.parametrize(
-    ("contents", "owed"),
-    [
-        (replace(ACTIVE, results=frozenset({TASK, request("old")})), {TASK}),
-        (COMPLETED, {TASK}),
-        (CLEANED, set()),
-        (replace(UNANSWERED, results=frozenset({request("steer")})), {request("steer")}),
-        (replace(UNANSWERED, results=frozenset({request("old")})), set()),
-        (replace(UNCLEAR, results=frozenset({request("old")})), {request("old")}),
-        (FRESH, set()),
-    ],
-    ids=[
-        "active",
-        "completed",
-        "delivered",
-        "of the waiting request",
-        "of an earlier request",
-        "of any request, where the waiting one is unclear",
-        "nothing",
-    ],
-)
-def test_result_is_owed_while_its_request_may_be_the_agents(
-    contents: Contents, owed: set[RequestId]
-) -> None:
-    assert undelivered_results(contents) == owed

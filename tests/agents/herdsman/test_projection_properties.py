@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.health import Facts, Memory, Notice, Reason, advance, after, condition_of
+from agents.herdsman.owed import owed_results
 from agents.herdsman.ownership import Family
 from agents.herdsman.preflight import (
     ClosePlan,
@@ -25,7 +26,6 @@ from agents.herdsman.projection import (
     is_starting,
     is_terminal,
     project,
-    undelivered_results,
 )
 from agents.herdsman.record import Contents, State
 from agents.herdsman.runtime import Inventory
@@ -199,7 +199,7 @@ def test_plan_closes_all_that_is_below_children_first_and_loses_nothing(
                 observe(step.parent, inventory).presence is Presence.LOST
             )
             assert step.is_orphan == is_orphan
-            assert is_orphan or not undelivered_results(step.contents)
+            assert is_orphan or not owed_results(step.contents)
             assert not is_starting(step.contents)
             assert step.parent is None or order.index(step.parent) > place
             if is_lead:

@@ -12,12 +12,11 @@ from agents.herdsman.result_text import (
     Delivery,
     Others,
     is_delivered,
-    others_of,
     result_message,
     spoken,
 )
 from agents.herdsman.runtime import QUESTION, RESULT, Entry
-from tests.support.herd_records import NOW_MS, TASK, mailbox, request, session, state_of
+from tests.support.herd_records import NOW_MS, TASK, request, state_of
 
 
 def delivery(text: str = "all done", **more: Any) -> Delivery:
@@ -155,18 +154,6 @@ def test_other_messages_and_other_requests_do_not_count() -> None:
     assert not is_delivered(told.state, TASK, [replace(entry_of(told), kind=QUESTION)])
     assert not is_delivered(told.state, request("another"), [entry_of(told)])
     assert not is_delivered(told.state, TASK, [])
-
-
-def test_others_are_counted_by_who_they_are_and_not_by_their_request() -> None:
-    this = mailbox("scout", completed=TASK, results=frozenset({TASK}))
-    same_request = mailbox("two", active=TASK)
-    written = mailbox("three", active=request("three"), results=frozenset({request("three")}))
-    cleared = mailbox("four", completed=request("four"))
-    idle = mailbox("five")
-    own = [this, same_request, written, cleared, idle]
-    assert others_of(own, this.state) == Others(active=1, pending=2)
-    double = replace(this, state=replace(this.state, session=session("another")))
-    assert others_of([this, double], this.state) == Others(active=0, pending=1)
 
 
 def test_what_an_agent_says_looks_like_no_line_of_ours_and_steers_no_terminal() -> None:
