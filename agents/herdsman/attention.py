@@ -10,7 +10,7 @@ from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError
 from agents.herdsman.health import Facts, Memory, Notice, advance, after, still_holds
 from agents.herdsman.health_text import notice_message
-from agents.herdsman.look import Look, look
+from agents.herdsman.look import Look
 from agents.herdsman.questions import is_asked
 from agents.herdsman.reads import inspect
 from agents.herdsman.runtime import Entry
@@ -75,7 +75,7 @@ class Attention:
 
     async def _current(self, notice: Notice, entries: Sequence[Entry]) -> Notice | None:
         """Return the notice with what a fresh look shows; None where it holds no longer."""
-        seen = await look(self._controller.premises, self._controller.runtime)
+        seen = await self._controller.look()
         wanted = notice.facts.generation
         facts = next((one for one in self._facts(seen, entries) if one.generation == wanted), None)
         if facts is None or not still_holds(notice, facts, seen.now_ms):

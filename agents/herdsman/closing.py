@@ -13,7 +13,6 @@ from agents.herdsman.artifacts import Provenance, save_artifact
 from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError, ambiguous, broken
 from agents.herdsman.identity import Identity, Label, RequestId
-from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox import Mailbox, check_same
 from agents.herdsman.mailbox_locks import delegation_lock, lifecycle_lock
 from agents.herdsman.owed import owed_results
@@ -40,7 +39,7 @@ async def close(controller: Controller, *, agent: str) -> dict[str, Any]:
     Raises:
         HerdError: the agent was not closed; `details` name those below it that were.
     """
-    found = (await look(controller.premises, controller.runtime)).find(controller.caller, agent)
+    found = (await controller.look()).find(controller.caller, agent)
     closing = _Closing(controller, found.contents.state.identity)
     try:
         await closing.run()
@@ -65,7 +64,7 @@ async def finish_closing(controller: Controller) -> None:
     """
     if not controller.cleanup_errors:
         return
-    seen = await look(controller.premises, controller.runtime)
+    seen = await controller.look()
     found = {one.state.of.generation: one for one in seen.scan.contents}
     for generation in tuple(controller.cleanup_errors):
         if generation not in found:
@@ -86,7 +85,7 @@ async def clear_away(controller: Controller, identity: Identity) -> None:
         HerdError: it is there still, or its records are.
     """
     closing = _Closing(controller, identity)
-    seen = await look(controller.premises, controller.runtime)
+    seen = await controller.look()
     found = seen.find(controller.caller, identity.of.label, workspace=identity.of.workspace)
     check_same(identity, found.contents)
     if found.children:
@@ -143,7 +142,7 @@ class _Closing:
             HerdError: its records are all there; it may have been stopped.
         """
         mailbox = _mailbox(self.controller, identity)
-        seen = await self._look()
+        seen = await self.controller.look()
         contents = await mailbox.read_exact(identity)
         observed = seen.observe(contents.state)
         check_closable(contents, observed, is_orphan=is_orphan)
@@ -169,7 +168,7 @@ class _Closing:
                 f"agent {identity.of.label!r} has produced a result while it was stopped",
                 next_action="go on: the result is delivered, and the agent closed, by itself",
             )
-        if (await self._look()).observe(contents.state).presence is not Presence.LOST:
+        if (await self.controller.look()).observe(contents.state).presence is not Presence.LOST:
             raise broken(
                 f"agent {identity.of.label!r} is still there after it was stopped",
                 next_action="call agent_list, and close it again if that is offered",
@@ -220,12 +219,9 @@ class _Closing:
         Raises:
             HerdError: the agent is not the one it was, or something cannot be proved.
         """
-        seen, caller, of = await self._look(), self.controller.caller, self.target.of
+        seen, caller, of = await self.controller.look(), self.controller.caller, self.target.of
         contents = seen.find(caller, of.label, workspace=of.workspace).contents
         return seen.plan_close(caller, check_same(self.target, contents))
-
-    async def _look(self) -> Look:
-        return await look(self.controller.premises, self.controller.runtime)
 
 
 def _mailbox(controller: Controller, identity: Identity) -> Mailbox:

@@ -13,10 +13,11 @@ import trio
 
 from agents.definition import Source
 from agents.herdsman.assignment import Order
+from agents.herdsman.caller import Caller
 from agents.herdsman.config import read_config
-from agents.herdsman.controller import Caller, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError, ambiguous, broken, busy, invalid
-from agents.herdsman.look import Look, look
+from agents.herdsman.look import Look
 from agents.herdsman.mailbox_locks import activation_lock
 from agents.herdsman.policy import Effective
 from agents.herdsman.runtime import SavedSession
@@ -87,7 +88,7 @@ async def _continue(
     _check_retired(managed, is_on=config.context_retirement)
     effective = await find_definition(controller, saved.definition)
     await trio.to_thread.run_sync(_check_place, saved, effective, caller)
-    seen = await look(controller.premises, controller.runtime)
+    seen = await controller.look()
     await trio.to_thread.run_sync(_check_unheld, seen, saved, caller)
     await check_free(controller, saved.label)
     order = Order(

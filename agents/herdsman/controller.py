@@ -8,34 +8,14 @@ from pathlib import Path
 import trio
 
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.caller import Caller
 from agents.herdsman.identity import GenerationId, Label, SessionId
+from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.owner import OwnerSession
 from agents.herdsman.premises import Premises
 from agents.herdsman.runtime import Attendant, Runtime, SavedSession
 from agents.roster import Roster
-from engine.core.spec import ModelChoice
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who calls.
-
-    Attributes:
-        session: of the caller; it becomes the owner of what it starts.
-        workspace: the top of the working tree that it stands in, else the real path of `cwd`.
-        cwd: where it stands, absolute and real.
-        is_lead: it is a person's session, and no agent's.
-        allowed: the definitions that it may use; None allows all.
-        model: what it works with itself; None where that is not known.
-    """
-
-    session: SessionId
-    workspace: str
-    cwd: str
-    is_lead: bool
-    allowed: frozenset[str] | None = None
-    model: ModelChoice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +79,10 @@ class Controller:
     def is_delivering(self) -> bool:
         """Whether a result is on its way, or its agent is just being ended, without a fault."""
         return not self.deliveries.keys() <= self.delivery_errors.keys()
+
+    async def look(self) -> Look:
+        """Look at the whole herd; see `agents.herdsman.look.look`."""
+        return await look(self.premises, self.runtime)
 
     def claim_delegation(self) -> AbstractAsyncContextManager[None]:
         """Have an agent's own agents to it inside the block; nobody else changes those of a lead.

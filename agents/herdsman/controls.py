@@ -13,7 +13,6 @@ from agents.herdsman.config import read_config
 from agents.herdsman.controller import Controller
 from agents.herdsman.errors import Category, HerdError, Trouble, not_found
 from agents.herdsman.identity import RequestId
-from agents.herdsman.look import look
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.preflight import check_interrupt, check_reply, check_steer
 from agents.herdsman.projection import Evidence
@@ -104,7 +103,7 @@ class _Call:
             raise error.told(operation=self.kind.value, ids=ids) from error
 
     async def _find(self, controller: Controller) -> Evidence:
-        seen = await look(controller.premises, controller.runtime)
+        seen = await controller.look()
         return seen.find(controller.caller, self.agent)
 
     def _draft(self, controller: Controller, found: Evidence) -> Request:

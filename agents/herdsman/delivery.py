@@ -19,7 +19,7 @@ from agents.herdsman.config import read_config
 from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError, broken, busy
 from agents.herdsman.identity import GenerationId, Identity, RequestId
-from agents.herdsman.look import Look, look
+from agents.herdsman.look import Look
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.owed import others_of, task_to_deliver
 from agents.herdsman.owner import OwnerAwayError
@@ -141,7 +141,7 @@ class Deliverer:
         delivery = await self._about_session(Delivery(state, result))
         if result.status == "completed":
             delivery = await self._kept(delivery, entries)
-        seen = await look(self._controller.premises, self._controller.runtime)
+        seen = await self._controller.look()
         others = others_of(seen.own(self._controller.caller), state)
         message = result_message(replace(delivery, others=others))
         if not await self._controller.owner.tell(delivery.key, message, only_if_idle=False):
@@ -192,7 +192,7 @@ class Deliverer:
         Raises:
             HerdError: it cannot be told what is there, or something is at work there.
         """
-        seen = await look(self._controller.premises, self._controller.runtime)
+        seen = await self._controller.look()
         async with mailbox.claim():
             contents = await mailbox.read_exact(identity)
             state = contents.state

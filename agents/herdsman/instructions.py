@@ -3,7 +3,7 @@
 import json
 from typing import Final
 
-from agents.herdsman.controller import Caller
+from agents.herdsman.caller import Caller
 from agents.herdsman.policy import show_roster
 from agents.roster import Roster
 

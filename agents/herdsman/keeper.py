@@ -13,7 +13,7 @@ from agents.herdsman.attention import Attention
 from agents.herdsman.closing import finish_closing
 from agents.herdsman.controller import Controller
 from agents.herdsman.delivery import Deliverer
-from agents.herdsman.look import Look, look
+from agents.herdsman.look import Look
 from agents.herdsman.owner import OwnerAwayError
 from agents.herdsman.questions import deliver_questions
 from agents.herdsman.signals import Listener
@@ -81,7 +81,7 @@ class _Keeper:
 
     async def _look_once(self) -> bool:
         try:
-            seen = await look(self._controller.premises, self._controller.runtime)
+            seen = await self._controller.look()
             await finish_closing(self._controller)
         except PinataError as error:
             self._report(error)

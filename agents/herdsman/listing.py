@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.herdsman.activity import inactive_ms
-from agents.herdsman.controller import Caller
+from agents.herdsman.caller import Caller
 from agents.herdsman.identity import GenerationId
 from agents.herdsman.look import Look
 from agents.herdsman.ownership import Visible

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import trio
 
-from agents.herdsman.controller import Caller
+from agents.herdsman.caller import Caller
 from agents.herdsman.errors import HerdError, ambiguous, broken, not_found
 from agents.herdsman.findings import Scan
 from agents.herdsman.ownership import Family, Visible

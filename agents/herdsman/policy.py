@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.asking import ASK_OWNER
-from agents.herdsman.controller import Caller
+from agents.herdsman.caller import Caller
 from agents.herdsman.errors import HerdError, invalid
 from agents.herdsman.loadout import DELEGATES, refuse_to_take
 from agents.herdsman.tool_names import HERD_TOOL_NAMES

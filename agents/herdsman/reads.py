@@ -15,7 +15,6 @@ from agents.herdsman.errors import ambiguous, not_found
 from agents.herdsman.excerpt import first_bytes, last_bytes
 from agents.herdsman.identity import Identity
 from agents.herdsman.listing import agent_records
-from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox import check_same
 from agents.herdsman.policy import show_roster
 from agents.herdsman.preflight import check_inspect, check_transcript
@@ -43,7 +42,7 @@ async def list_agents(controller: Controller) -> dict[str, Any]:
         HerdError: it cannot be told which agents there are (INTERNAL_FAILURE).
     """
     caller = controller.caller
-    seen = await _look(controller)
+    seen = await controller.look()
     records = agent_records(seen, caller, controller.left_over)
     answer: dict[str, Any] = {"agents": records, "agent_definitions": []}
     try:
@@ -59,7 +58,7 @@ async def inspect(controller: Controller, *, agent: str) -> dict[str, Any]:
     Raises:
         HerdError: it is not there, or that cannot be told, or it changed meanwhile.
     """
-    found = (await _look(controller)).find(controller.caller, agent)
+    found = (await controller.look()).find(controller.caller, agent)
     check_inspect(found)
     identity = found.contents.state.identity
     lines = await controller.runtime.capture(identity)
@@ -103,12 +102,12 @@ async def transcript(controller: Controller, *, agent: str) -> dict[str, Any]:
         HerdError: nothing is saved yet (AGENT_BUSY), the file is not its session's
             (TARGET_NOT_FOUND), or it is not there, or changed meanwhile (TARGET_AMBIGUOUS).
     """
-    seen = await _look(controller)
+    seen = await controller.look()
     found = seen.find(controller.caller, agent)
     state = found.contents.state
     check_transcript(found, transcript_ready=seen.is_saved(state))
     told = await trio.to_thread.run_sync(_read_conversation, state)
-    again = (await _look(controller)).find(controller.caller, agent)
+    again = (await controller.look()).find(controller.caller, agent)
     if again.contents.state.identity != state.identity or again.is_unknown:
         raise ambiguous(f"agent {agent!r} is not the one it was, or that cannot be told any more")
     return {
@@ -119,17 +118,13 @@ async def transcript(controller: Controller, *, agent: str) -> dict[str, Any]:
     }
 
 
-async def _look(controller: Controller) -> Look:
-    return await look(controller.premises, controller.runtime)
-
-
 async def _again(controller: Controller, agent: str, identity: Identity) -> Evidence:
     """Return what is known of an agent now, which must be the one it was.
 
     Raises:
         HerdError: it is not (TARGET_NOT_FOUND).
     """
-    again = (await _look(controller)).find(controller.caller, agent)
+    again = (await controller.look()).find(controller.caller, agent)
     check_same(identity, again.contents)
     return again
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import trio
 
-from agents.herdsman.controller import Caller, Controller
+from agents.herdsman.caller import Caller
+from agents.herdsman.controller import Controller
 from agents.herdsman.errors import not_found
 from agents.herdsman.identity import GenerationId, SessionId
 from agents.herdsman.instructions import instructions
@@ -238,7 +239,7 @@ class Herd:
         while True:
             await self._listener.wait()
             try:
-                self._saw(await look(self._premises, self._runtime))
+                self._saw(await self._look())
             except PinataError as error:
                 _log.warning("it cannot be told which agents there are: %s", error)
             except Exception:  # noqa: BLE001 - the host goes on; the next look may well succeed

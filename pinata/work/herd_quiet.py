@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agents.herdsman.controller import Caller
+from agents.herdsman.caller import Caller
 from agents.herdsman.look import Look
 from agents.herdsman.owed import owed_results, untold_results
 from agents.herdsman.projection import AgentState, Evidence

@@ -11,7 +11,8 @@ from typing import Any, Final, NoReturn
 
 import trio
 
-from agents.herdsman.controller import Birth, Caller, Controller
+from agents.herdsman.caller import Caller
+from agents.herdsman.controller import Birth, Controller
 from agents.herdsman.identity import SessionId
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents

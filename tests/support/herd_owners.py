@@ -15,7 +15,8 @@ from typing import Any
 
 import trio
 
-from agents.herdsman.controller import Birth, Caller, Controller
+from agents.herdsman.caller import Caller
+from agents.herdsman.controller import Birth, Controller
 from agents.herdsman.errors import HerdError, not_found
 from agents.herdsman.identity import Handle, Identity, Label, RequestId, SessionId
 from agents.herdsman.mailbox import Mailbox

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agents.definition import Source
-from agents.herdsman.controller import Caller
+from agents.herdsman.caller import Caller
 from agents.herdsman.identity import SessionId
 from agents.herdsman.instructions import instructions
 from agents.herdsman.policy import show_roster

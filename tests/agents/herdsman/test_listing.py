@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from agents.herdsman.controller import Caller
+from agents.herdsman.caller import Caller
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.findings import Scan, Unreadable
 from agents.herdsman.identity import SessionId

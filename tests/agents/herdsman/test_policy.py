@@ -6,7 +6,7 @@ import pytest
 
 from agents.definition import Source
 from agents.herd_definition import HerdDefinition
-from agents.herdsman.controller import Caller
+from agents.herdsman.caller import Caller
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import SessionId
 from agents.herdsman.policy import Effective, authorised, effective, show_roster

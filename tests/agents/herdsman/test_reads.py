@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agents.herdsman import reads
+from agents.herdsman.controller import Controller
 from agents.herdsman.conversation_text import ConversationText
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import GenerationId, Identity
-from agents.herdsman.look import Look, look
-from agents.herdsman.premises import Premises
+from agents.herdsman.look import Look
 from agents.herdsman.reads import (
     RECENT_OUTPUT_LIMIT_BYTES,
     inspect,
@@ -21,7 +21,7 @@ from agents.herdsman.reads import (
     transcript,
 )
 from agents.herdsman.record import State
-from agents.herdsman.runtime import REQUEST, ForegroundProcess, Lifecycle, Runtime
+from agents.herdsman.runtime import REQUEST, ForegroundProcess, Lifecycle
 from engine.core.errors import ExternalError, UsageError
 from tests.support.herd_owners import Stage
 from tests.support.herd_records import session, uid
@@ -275,17 +275,18 @@ async def test_the_transcript_of_one_who_changes_meanwhile_is_not_told(
     scout = await stage.add("scout")
     save(scout, ("user", "hidden"))
     looks = 0
+    look = Controller.look
 
-    async def change_and_look(premises: Premises, runtime: Runtime) -> Look:
+    async def change_and_look(controller: Controller) -> Look:
         nonlocal looks
         looks += 1
         if looks == 2 and change == "another generation":
             await replace_generation(stage, scout)
         elif looks == 2:
             stage.see(replace(scout, session=session("another")), Lifecycle.WORKING)
-        return await look(premises, runtime)
+        return await look(controller)
 
-    monkeypatch.setattr(reads, "look", change_and_look)
+    monkeypatch.setattr(Controller, "look", change_and_look)
     assert (await transcript_refused(stage)).trouble.category is Category.TARGET_AMBIGUOUS
 
 
