@@ -6,6 +6,7 @@ import { Bridge, type Frame } from "./bridge.ts";
 import { Deliveries, type Delivery } from "./deliveries.ts";
 import { Ownership } from "./ownership.ts";
 import { findProgram } from "./program.ts";
+import { Saved } from "./saved.ts";
 import { Streams } from "./streams.ts";
 
 const PROTOCOL = 1;
@@ -29,10 +30,11 @@ export class Attachment {
 
   constructor(pi: ExtensionAPI, ctx: ExtensionContext) {
     this.#ctx = ctx;
-    this.deliveries = new Deliveries(pi, ctx, (delivery) => {
+    const saved = new Saved(ctx);
+    this.deliveries = new Deliveries(pi, ctx, saved, (delivery) => {
       if (!this.#ownership.confirm(delivery)) this.#bridge?.send({ type: "ack", delivery });
     });
-    this.#ownership = new Ownership(ctx, this.deliveries, (frame) => this.#bridge?.send(frame));
+    this.#ownership = new Ownership(ctx, this.deliveries, saved, (frame) => this.#bridge?.send(frame));
   }
 
   // Returns the host's welcome.

@@ -2,8 +2,8 @@
 // conversation once, and is confirmed only when the session's file holds it. What arrives while the
 // session is busy waits here and not in Pi's own queue, which is emptied without a word when a person
 // presses Escape.
-import { existsSync } from "node:fs";
 import type { ExtensionAPI, ExtensionContext, SessionEntry } from "@earendil-works/pi-coding-agent";
+import type { Saved } from "./saved.ts";
 
 export const RESULT = "pinata-result";
 const AGENT_RESULT = "pinata-agent-result";
@@ -28,6 +28,7 @@ const COMPACTION_MS = 250;
 export class Deliveries {
   readonly #pi: ExtensionAPI;
   readonly #ctx: ExtensionContext;
+  readonly #saved: Saved;
   readonly #confirm: (key: string) => void;
   // By key; one without a text is told by the answer of a call.
   readonly #unconfirmed = new Map<string, Delivery | undefined>();
@@ -40,9 +41,15 @@ export class Deliveries {
   // Whether a session without a person waits for what is still to come.
   isHolding = false;
 
-  constructor(pi: ExtensionAPI, ctx: ExtensionContext, confirm: (key: string) => void) {
+  constructor(
+    pi: ExtensionAPI,
+    ctx: ExtensionContext,
+    saved: Saved,
+    confirm: (key: string) => void,
+  ) {
     this.#pi = pi;
     this.#ctx = ctx;
+    this.#saved = saved;
     this.#confirm = confirm;
   }
 
@@ -130,26 +137,24 @@ export class Deliveries {
   }
 
   // What an agent asks or needs must be on the way that the session goes now; an end is told once.
-  #entered(): Set<string> {
+  #entered(isIt: (entry: SessionEntry) => boolean = () => true): Set<string> {
     const manager = this.#ctx.sessionManager;
-    const here = manager.getBranch().flatMap(remindersOf);
-    return new Set([...manager.getEntries().flatMap(deliveriesOf), ...here]);
+    const here = manager.getBranch().filter(isIt).flatMap(remindersOf);
+    return new Set([...manager.getEntries().filter(isIt).flatMap(deliveriesOf), ...here]);
   }
 
-  // Confirms what the session's file holds by now; called whenever something was added to it. Pi
-  // makes the file with the first message of a conversation: until then, what it has taken lives in
-  // its memory alone. A session that keeps no file holds what it holds.
+  // Confirms what the session's file holds by now; called whenever something was added to it.
   confirmSaved(): void {
     if (this.#unconfirmed.size === 0 && this.#appended.size === 0) return;
-    const file = this.#ctx.sessionManager.getSessionFile();
-    if (file !== undefined && !existsSync(file)) return;
+    const ids = this.#saved.ids();
     for (const [entry, saved] of this.#appended) {
+      if (ids?.has(entry) === false) continue;
       this.#appended.delete(entry);
       saved();
     }
     if (this.#unconfirmed.size === 0) return;
-    const saved = this.#entered();
-    for (const key of [...this.#unconfirmed.keys()].filter((each) => saved.has(each))) {
+    const entered = this.#entered((entry) => ids?.has(entry.id) !== false);
+    for (const key of [...this.#unconfirmed.keys()].filter((each) => entered.has(each))) {
       this.#unconfirmed.delete(key);
       this.#confirm(key);
     }

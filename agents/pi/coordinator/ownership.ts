@@ -3,6 +3,7 @@
 import type { ExtensionContext, SessionEntry } from "@earendil-works/pi-coding-agent";
 import type { Frame } from "./bridge.ts";
 import type { Deliveries } from "./deliveries.ts";
+import type { Saved } from "./saved.ts";
 
 type Details = Record<string, unknown>;
 type Told = { kind: string; details: Details; onBranch: boolean };
@@ -10,14 +11,21 @@ type Told = { kind: string; details: Details; onBranch: boolean };
 export class Ownership {
   readonly #ctx: ExtensionContext;
   readonly #deliveries: Deliveries;
+  readonly #saved: Saved;
   readonly #send: (frame: Frame) => void;
   // The orders to put a message into the conversation that are not confirmed, by the message's key.
   readonly #ordered = new Map<string, number[]>();
   #wasIdle: boolean | undefined;
 
-  constructor(ctx: ExtensionContext, deliveries: Deliveries, send: (frame: Frame) => void) {
+  constructor(
+    ctx: ExtensionContext,
+    deliveries: Deliveries,
+    saved: Saved,
+    send: (frame: Frame) => void,
+  ) {
     this.#ctx = ctx;
     this.#deliveries = deliveries;
+    this.#saved = saved;
     this.#send = send;
   }
 
@@ -54,12 +62,15 @@ export class Ownership {
     }
   }
 
+  // What the file does not hold is told of to nobody: it would be forgotten elsewhere.
   #history(kinds: Set<string>): Told[] {
     const manager = this.#ctx.sessionManager;
+    const ids = this.#saved.ids();
     const branch = new Set(manager.getBranch().map((entry) => entry.id));
     return manager.getEntries().flatMap((entry) => {
       const told = toldBy(entry);
-      return told === undefined || !kinds.has(told.kind) ? [] : [{ ...told, onBranch: branch.has(entry.id) }];
+      if (told === undefined || !kinds.has(told.kind) || ids?.has(entry.id) === false) return [];
+      return [{ ...told, onBranch: branch.has(entry.id) }];
     });
   }
 

@@ -186,6 +186,31 @@ async def test_what_a_session_has_not_read_is_left_to_the_pi_that_takes_it_over(
     assert [one["details"]["agentLabel"] for one in messages(desk)] == ["eye"]
 
 
+async def test_result_is_delivered_only_once_the_file_of_the_session_holds_it(desk: Desk) -> None:
+    ends = desk.project.folder / "ends"
+    define(desk, "reader", {"*": [{"calls": [_waiting_for(ends)]}, {"text": "It says one."}]})
+    async with desk.pi() as pi:
+        answer = await call(
+            desk, pi, "agent_delegate", definition="reader", label="eye", task="Begin."
+        )
+        assert answer["ok"], answer
+        await pi.settled()
+        (file,) = (desk.agent_dir / "sessions").rglob(f"*_{desk.session}.jsonl")
+        # So does a full disk leave a line; the next one is written behind it once there is room.
+        with file.open("a") as broken:
+            broken.write('{"type":"message","mess')
+        since = len(pi.records)
+        ends.touch()
+        await pi.until(told(RESULT), since)
+        await pi.settled(since)
+        await pi.kill()
+    async with desk.pi() as pi:
+        await pi.until(told(RESULT))
+        await wait_labels(desk, pi)
+    begins = f'{{"type":"custom_message","customType":"{RESULT}"'
+    assert sum(line.startswith(begins) for line in file.read_text().splitlines()) == 1
+
+
 def _waiting_for(path: Path) -> dict[str, object]:
     """Return a call that ends once something stands at `path`."""
     command = f"until test -e {path}; do sleep 0.1; done"
