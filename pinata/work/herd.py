@@ -131,8 +131,11 @@ class Herd:
                 await listener.wait()
             # A client that tells nobody for so long will not do it later.
             with trio.move_on_after(TELLING_S):
+                # Taken first: what is sent while it is looked is heard of, too.
+                sent = self._lead.sent
                 while await self._is_untold(caller):
-                    await self._lead.wait_sent()
+                    await sent.wait()
+                    sent = self._lead.sent
         finally:
             self._premises.signals.leave(ANYTHING, listener)
 

@@ -92,9 +92,10 @@ class LeadSession:
         """See `OwnerSession`."""
         await self._changed.wait()
 
-    async def wait_sent(self) -> None:
-        """Return when the client was asked something more."""
-        await self._sent.wait()
+    @property
+    def sent(self) -> trio.Event:
+        """Set when a client is given one more thing to put in; each time it is another event."""
+        return self._sent
 
     async def entries(self) -> Sequence[Entry]:
         """See `OwnerSession`."""
@@ -176,7 +177,7 @@ class _Client:
                 return None
             if frame.get("text") is not None:
                 self.told.add(number)
-            self._sent()
+                self._sent()
             await answer.has_come.wait()
             return answer.frame
         finally:
