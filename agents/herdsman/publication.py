@@ -77,13 +77,19 @@ class Publication:
         return True
 
     async def _give_up(self, state: State, error: Exception) -> None:
-        """Say in the state, or at the least in the session, that the result is lost."""
+        """Say in the state that the result is lost.
+
+        Raises:
+            PinataError, OSError: not even that can be written. Then the session tells of it, and
+                both are tried again: a disk that is full now has room later.
+        """
         now_ms = self._duty.now_ms()
         lost = unwritten(state, self._result, str(error), self._attempts, now_ms)
         try:
             await self._duty.mailbox.write_state(lost)
         except TROUBLES as failure:
             await self._duty.report("neither a result nor that it is lost could be saved", failure)
+            raise
 
 
 async def begin_publication(duty: Duty) -> Publication | None:

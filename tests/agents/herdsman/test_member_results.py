@@ -104,7 +104,7 @@ async def test_result_that_cannot_be_written_eight_times_is_reported_as_lost(
         assert error.next_action in (said.message or "")
 
 
-async def test_result_whose_loss_cannot_be_written_either_leaves_the_assignment_active(
+async def test_result_whose_loss_cannot_be_written_either_is_lost_once_that_can_be(
     herd_clock: MockClock, tmp_path: Path
 ) -> None:
     async with open_pen(tmp_path) as pen:
@@ -119,6 +119,25 @@ async def test_result_whose_loss_cannot_be_written_either_leaves_the_assignment_
         state = await pen.state()
         assert (state.active, state.result_error) == (before.active, None)
         assert any("lost" in fault for fault in await pen.faults())
+        after = await pen.wait_state(lambda state: state.result_error is not None)
+        assert after.active is None
+
+
+async def test_result_outlives_a_disk_that_is_full_for_long(
+    herd_clock: MockClock, tmp_path: Path
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        pen.script.play(Turn("All is well.", takes_s=5))
+        await pen.start()
+        await pen.give()
+        await pen.wait_state(lambda state: state.injection is None)
+        in_the_way = pen.mailbox.folder / f"result-{(await pen.state()).active}.json"
+        in_the_way.mkdir()
+        with failing_at("herd.state.started", times=1_000):
+            await pen.pass_time(60)
+            in_the_way.rmdir()
+        result = await ended(pen)
+        assert (result.status, result.text) == ("completed", "All is well.")
 
 
 async def test_state_that_cannot_follow_its_result_is_written_when_it_can(
