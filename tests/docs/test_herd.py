@@ -14,7 +14,7 @@ from agents.herdsman.attempt import START_S
 from agents.herdsman.config import HerdConfig
 from agents.herdsman.health import (
     ASK_AFTER_MS,
-    HAND_OFF_AFTER_MS,
+    PENDING_AFTER_MS,
     REPEAT_FIRST_MS,
     REPEAT_LEAST_MS,
     STALE_EVERY_MS,
@@ -84,7 +84,7 @@ def test_states_and_reasons_are_those_that_there_are() -> None:
 def test_times_of_reminders_are_those_of_the_ladder() -> None:
     told = {row[0].strip("`"): row[1:] for row in rows(section(PAGE, "When an agent needs you"))}
     assert f"{ASK_AFTER_MS // MINUTE_MS} minutes" in told["ask"][0]
-    assert f"{HAND_OFF_AFTER_MS // MINUTE_MS} minutes" in told["handoff"][0]
+    assert f"{PENDING_AFTER_MS // MINUTE_MS} minutes" in told["handoff"][0]
     assert f"{STALE_AFTER_MS // MINUTE_MS} minutes" in told["stale"][0]
     assert told["stale"][1] == f"every {STALE_EVERY_MS // MINUTE_MS} minutes"
     assert told["result_error"][1].startswith(f"after {REPEAT_FIRST_MS // MINUTE_MS} minutes")
