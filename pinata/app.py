@@ -179,6 +179,23 @@ async def call_owner(
     return await (await _visit(context)).call(label, name, arguments)
 
 
+async def configure_herd(context: Context, changes: Mapping[str, object]) -> Answer:
+    """Return what the user has set for managed agents, once that is changed.
+
+    Args:
+        context: the caller's.
+        changes: see `pinata.work.herd_settings.change_settings`.
+
+    Raises:
+        PinataError: they do not fit, or the file cannot be read or written.
+    """
+    if changes:
+        refuse_agents(context.environment)
+    work = await trio.to_thread.run_sync(importlib.import_module, "pinata.work.herd_settings")
+    answer: Answer = await work.change_settings(context, changes)
+    return answer
+
+
 async def _visit(context: Context) -> "Visit":
     herd, visits, places = await trio.to_thread.run_sync(_load_visit)
 

@@ -46,7 +46,8 @@ class HerdConfig:
     """What holds now.
 
     Attributes:
-        spawn_placement: where a terminal multiplexer shows a new agent.
+        spawn_placement: where a terminal multiplexer shows a new agent. Nothing here asks for it,
+            as no agent runs in one; it is one of the file's keys, and what is set stays.
         context_retirement: a session whose context is full is not continued.
         inline_attachment_limit_bytes: the longest file that is put into a message.
         mailbox_payload_limit_bytes: the longest record that a new request or question may make.
@@ -56,6 +57,10 @@ class HerdConfig:
     context_retirement: bool = True
     inline_attachment_limit_bytes: int = _DEFAULT_LIMIT_BYTES
     mailbox_payload_limit_bytes: int = _DEFAULT_LIMIT_BYTES
+
+    def as_fields(self) -> dict[str, object]:
+        """Return each setting by the name that stands in the file, sorted by that."""
+        return {name: getattr(self, field) for name, field in sorted(_FIELDS.items())}
 
 
 class _FileV1(Request):
@@ -96,6 +101,7 @@ async def change_config(premises: Premises, changes: Mapping[str, object]) -> He
         HerdError: INVALID_REQUEST where a name or a value does not fit, or the file is not what it
             must be; INTERNAL_FAILURE where it cannot be written. Nothing was changed.
     """
+    _check(changes)
     path, folder = premises.config_file, premises.locks
     try:
         await trio.to_thread.run_sync(make_private_dir, folder)
@@ -107,6 +113,22 @@ async def change_config(premises: Premises, changes: Mapping[str, object]) -> He
         raise broken(str(error)) from error
     except OSError as error:
         raise broken(f"{path} cannot be written: {reason_of(error)}") from error
+
+
+def _check(changes: Mapping[str, object]) -> None:
+    """Check that there are such settings, and that they can have these values.
+
+    Raises:
+        HerdError: INVALID_REQUEST.
+    """
+    # What is taken back has no value that could be wrong.
+    given = {
+        name: value for name, value in changes.items() if value is not None or name not in _FIELDS
+    }
+    try:
+        decode(_FILE, given, place="")
+    except UsageError as error:
+        raise invalid(str(error)) from error
 
 
 def _faulty(path: Path, error: UsageError) -> HerdError:
@@ -136,8 +158,6 @@ def _change(path: Path, changes: Mapping[str, object]) -> _FileV1:
     before = _stated(_read(path))
     after = {name: value for name, value in {**before, **changes}.items() if value is not None}
     stated = _decoded(after, path)
-    # A name that is only taken back must be one that there is, as well.
-    _decoded({name: None for name in changes if name not in _NAMES}, path)
     if after:
         make_private_dir(path.parent)
         text = json.dumps(after, indent=2, sort_keys=True) + "\n"
@@ -153,4 +173,4 @@ def _stated(file: _FileV1) -> dict[str, object]:
     return file.model_dump(by_alias=True, exclude_unset=True)
 
 
-_NAMES = frozenset(to_camel(name) for name in _FileV1.model_fields)
+_FIELDS: Final = {to_camel(name): name for name in _FileV1.model_fields}

@@ -224,6 +224,9 @@ def _add_herd(commands: _Commands) -> None:
     close = _command(
         does, "close", "give up an agent and its task; closes its own agents before it"
     )
+    config = _command(does, "config", "show or change what holds for all agents of this user")
+    config.add_argument("key", nargs="?", help="of a setting; without one, all are shown")
+    config.add_argument("value", nargs="?", help="what it shall be; `default` takes it back")
     for command in (inspect, transcript, steer, reply, close):
         command.add_argument("agent", help="its label")
     for command in (steer, reply):

@@ -1,16 +1,20 @@
 """The commands by which a person looks at managed agents and speaks for those that own them."""
 
+import json
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from agents.herdsman.errors import HerdError
 from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
+from engine.records.json_text import decode_json
 from pinata import app
 from pinata.faces import text
 from pinata.faces.command import Command, here, show
 from pinata.faces.herd_board import asks, mark_of
 from pinata.tools.registry import Answer
+from pinata.work.context import Context
 from pinata.work.observer import Silence
 
 
@@ -48,6 +52,9 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
     if given.action == "list":
         show(given, {"sessions": await app.list_herds(context)}, _listed)
         return 0
+    if given.action == "config":
+        show(given, await _configured(context, given.key, given.value), _settings)
+        return 0
     arguments: dict[str, Any] = {}
     if given.action in ("steer", "reply"):
         files = [str(here() / each) for each in given.file or ()]
@@ -57,6 +64,32 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
         raise refusal(answer["error"])
     show(given, answer, _LINES[given.action])
     return 0
+
+
+async def _configured(context: Context, key: str | None, value: str | None) -> Answer:
+    """Return the settings for managed agents, once one of them is changed."""
+    if key is not None and value is None:
+        raise UsageError(f"{key} is given no value: add one, or leave it out to see all settings")
+    changes = {} if key is None or value is None else {key: _value(value)}
+    try:
+        return await app.configure_herd(context, changes)
+    except HerdError as error:
+        raise refusal(error.trouble.as_fields()) from error
+
+
+def _value(text: str) -> object:
+    """Return what is meant by a word: what it is as JSON, or else the word; None for `default`."""
+    if text == _DEFAULT:
+        return None
+    try:
+        return decode_json(text.encode(errors="surrogateescape"), "the value")
+    except UsageError:
+        return text
+
+
+def _settings(answer: Answer) -> Iterable[str]:
+    for key, value in answer["settings"].items():
+        yield f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
 
 
 def _listed(answer: Answer) -> Iterable[str]:
@@ -113,6 +146,7 @@ def _closed(answer: Answer) -> Iterable[str]:
 
 
 _TOOL: Final = re.compile(r"(?P<call>\bcall )?(?<!['\"\w])agent_(?P<action>[a-z]+)(?![\w'\"])")
+_DEFAULT: Final = "default"
 _LINES = {
     "inspect": _inspected,
     "transcript": _read,

@@ -204,6 +204,64 @@ async def test_agent_may_look_and_change_nothing(project: Project, herd: Herd) -
     assert "eye" in await herd("list")
 
 
+def shown(**changed: object) -> str:
+    """Return what `pinata herd config` prints when just that is not the default."""
+    defaults = {
+        "contextRetirement": "true",
+        "inlineAttachmentLimitBytes": 131_072,
+        "mailboxPayloadLimitBytes": 131_072,
+        "spawnPlacement": "subtree",
+    }
+    return "".join(f"{key}: {value}\n" for key, value in (defaults | changed).items())
+
+
+def stated(file: str) -> object:
+    return json.loads(Path(file).read_bytes())
+
+
+async def test_settings_are_shown_set_and_taken_back(project: Project, herd: Herd) -> None:
+    assert await herd("config") == shown()
+    assert await herd("config", "contextRetirement", "false") == shown(contextRetirement="false")
+    changed = shown(contextRetirement="false", spawnPlacement="tab")
+    assert await herd("config", "spawnPlacement", "tab") == changed
+    assert await herd("config", PINATA_AGENT="1") == changed
+    assert await herd("config", "contextRetirement", "default") == shown(spawnPlacement="tab")
+    answer = json.loads(await herd("config", "mailboxPayloadLimitBytes", "1024", "--json"))
+    assert answer["settings"]["mailboxPayloadLimitBytes"] == 1024
+    assert stated(answer["file"]) == {"mailboxPayloadLimitBytes": 1024, "spawnPlacement": "tab"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("colour", "red", "colour"),
+        ("colour", "default", "colour"),
+        ("contextRetirement", "no", "it must be true or false"),
+        ("contextRetirement", "\udcff", "it must be true or false"),
+        ("mailboxPayloadLimitBytes", "12", "from 1,024 to 1,048,576"),
+        ("spawnPlacement", "[]", "tab, subtree or split"),
+    ],
+)
+async def test_setting_that_does_not_fit_is_refused_and_nothing_blamed_on_the_file(
+    herd: Herd, key: str, value: str, said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        await herd("config", key, value)
+    assert said in str(caught.value)
+    assert "config.json" not in str(caught.value)
+
+
+async def test_setting_without_a_value_is_asked_for_one(herd: Herd) -> None:
+    with pytest.raises(UsageError, match="contextRetirement is given no value"):
+        await herd("config", "contextRetirement")
+
+
+async def test_agent_changes_no_settings(herd: Herd) -> None:
+    with pytest.raises(ConflictError, match="agent's"):
+        await herd("config", "contextRetirement", "false", PINATA_AGENT="1")
+    assert await herd("config") == shown()
+
+
 async def test_session_that_cannot_be_asked_is_listed_with_the_reason_beside_the_others(
     project: Project, herd: Herd
 ) -> None:
