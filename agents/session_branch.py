@@ -89,7 +89,7 @@ class Branch:
         """Return the messages that a model is shown, system messages excepted, in order."""
         entries = self._since_compaction()
         edits = {
-            entry.get("targetId"): entry.get("replacement")
+            str(entry.get("targetId")): entry.get("replacement")
             for entry in entries
             if entry.get("type") == "context_edit"
         }

@@ -76,7 +76,7 @@ class _Reader:
         match message.get("role"):
             case "user":
                 yield UserMessage(_text(content))
-            case "assistant" if message.get("stopReason") not in _BROKEN:
+            case "assistant" if str(message.get("stopReason")) not in _BROKEN:
                 yield self._answer(message)
             case "toolResult":
                 name = self.ids.get(str(message.get("toolCallId")), "")

@@ -257,7 +257,7 @@ def _read(path: Path, session: SessionId, leading: Leading, clock: Clock) -> Sav
         raise CorruptionError(f"{path} is no session file of version {form.VERSION}")
     if header.get("id") != session:
         raise CorruptionError(f"{path} is the session {header.get('id')}, and not {session}")
-    taken = {line.get("id") for line in lines}
+    taken = {str(line.get("id")) for line in lines}
 
     def new_id() -> str:
         return next(each for each in iter(lambda: uuid.uuid4().hex[:8], "") if each not in taken)
@@ -294,6 +294,6 @@ def _entries(lines: Sequence[Line], branch: Branch) -> list[Entry]:
     for line in lines:
         kind, details = line.get("customType"), line.get(_DETAILS.get(str(line.get("type")), ""))
         if isinstance(kind, str) and kind.startswith(_OURS):
-            is_there = line.get("id") in on_branch
+            is_there = str(line.get("id")) in on_branch
             found.append(Entry(kind, details if isinstance(details, dict) else {}, is_there))
     return found

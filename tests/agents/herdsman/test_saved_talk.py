@@ -172,6 +172,25 @@ async def test_a_last_line_without_an_end_is_kept_when_it_is_whole_and_cut_when_
     assert [line.get("customType") for line in lines_of(path)] == [None, IDENTITY, RETIRED]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "message", "id": ["a"], "parentId": None},
+        {"type": "custom", "customType": "pinata-agent-retired", "data": [], "id": {"a": 1}},
+        {"type": "context_edit", "id": "aa", "parentId": None, "targetId": ["a"]},
+        {"type": "message", "id": "aa", "message": {"role": "assistant", "stopReason": {}}},
+        {"type": "message", "id": "aa", "message": {"role": "toolResult", "toolCallId": []}},
+    ],
+)
+async def test_what_stands_where_a_text_should_is_no_reason_to_break_down(
+    path: Path, line: dict[str, Any]
+) -> None:
+    put(path, bytes_of(path) + json.dumps(line).encode() + b"\n")
+    async with opened(path) as talk:
+        await talk.tell(TASK)
+        assert talk.messages[-1] == UserMessage("Begin.")
+
+
 async def test_a_line_in_the_middle_that_nobody_can_read_is_passed_over(path: Path) -> None:
     put(path, bytes_of(path) + b'{"torn\n[1]\n')
     async with opened(path) as talk:
