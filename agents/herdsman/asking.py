@@ -12,7 +12,7 @@ from agents.herdsman.duty import TROUBLES, Duty, GoneError
 from agents.herdsman.errors import HerdError, broken, busy, invalid
 from agents.herdsman.identity import AskId
 from agents.herdsman.record import Ask, Binding, Contents, State
-from agents.herdsman.records import encode_ask
+from agents.herdsman.records import ASK
 from agents.herdsman.runtime import HerdTool, ToolReply
 from agents.herdsman.settlement import Undelivered, why_not_ask
 from agents.models.port import ToolDeclaration
@@ -127,7 +127,7 @@ async def _prepare(duty: Duty, draft: Ask, question: str, files: Sequence[str]) 
     """Return the text with its files; see `prepare_message`."""
 
     def measure(text: str, bindings: tuple[Binding, ...]) -> int:
-        return len(encode_ask(replace(draft, question=text, bindings=bindings)))
+        return len(ASK.encode(replace(draft, question=text, bindings=bindings)))
 
     sender = Sender(duty.given.premises, duty.identity.cwd, duty.conversation.entries)
     config = await duty.given.config()

@@ -43,14 +43,6 @@ def alias_of(of: Correlation) -> str:
     return f"{of.label}-{of.generation}"
 
 
-def lifecycle_of(value: object) -> Lifecycle:
-    """Return the lifecycle that a backend reports; whatever is none of them is unknown."""
-    try:
-        return Lifecycle(value)
-    except ValueError:
-        return Lifecycle.UNKNOWN
-
-
 class Sightings:
     """An inventory that was taken whole, by all that may speak of a generation.
 

@@ -11,7 +11,7 @@ import trio
 from agents.herdsman.duty import RETRY_S, TROUBLES, Duty
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.record import Result, State
-from agents.herdsman.records import RESULT_LIMIT_BYTES, encode_result
+from agents.herdsman.records import RESULT, RESULT_LIMIT_BYTES
 from agents.herdsman.settlement import (
     belongs,
     completed,
@@ -107,7 +107,7 @@ async def begin_publication(duty: Duty) -> Publication | None:
         if ended is None or not may_settle(state):
             return None
         result = result_of(state, duty.text, ended, duty.now_ms())
-        size = await trio.to_thread.run_sync(lambda: len(encode_result(result)))
+        size = await trio.to_thread.run_sync(lambda: len(RESULT.encode(result)))
         if size > RESULT_LIMIT_BYTES:
             result = too_large(state, size, RESULT_LIMIT_BYTES, ended, duty.now_ms())
         return Publication(duty, result)

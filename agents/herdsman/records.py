@@ -297,13 +297,3 @@ def request_size(draft: Request) -> int:
         HerdError: INVALID_REQUEST: its text holds half of a character.
     """
     return len(REQUEST.dump(draft))
-
-
-def encode_ask(ask: Ask) -> bytes:
-    """Return what a question is stored as; see `Form.encode`."""
-    return ASK.encode(ask)
-
-
-def encode_result(result: Result) -> bytes:
-    """Return what a result is stored as; see `Form.encode`."""
-    return RESULT.encode(result)

@@ -381,7 +381,7 @@ class Runtime(Protocol):
         ...
 
     async def processes(self, identity: Identity) -> Sequence[ForegroundProcess]:
-        """Return the programs that the agent has running, at most 8.
+        """Return the programs that the agent has running, the oldest first.
 
         Raises:
             ExternalError: that cannot be told.

@@ -1,19 +1,14 @@
 """The programs that an agent has running, as its owner is told of them; all of this blocks."""
 
 from pathlib import Path
-from typing import Final
 
 from agents.herdsman.runtime import ForegroundProcess
 from engine.core.errors import ExternalError, reason_of
 from engine.system import strays
 
-MOST: Final = 8
-_NAME_BYTES = 256
-_COMMAND_BYTES = 4 << 10
-
 
 def find_foreground(prefix: str) -> list[ForegroundProcess]:
-    """Return the programs whose mark begins with `prefix`, at most eight, the oldest first.
+    """Return the programs whose mark begins with `prefix`, the oldest first.
 
     Raises:
         ExternalError: the system does not tell.
@@ -23,7 +18,7 @@ def find_foreground(prefix: str) -> list[ForegroundProcess]:
         shown = [_shown(one.pid) for one in found]
     except OSError as error:
         raise ExternalError(f"cannot look at processes: {reason_of(error)}") from error
-    return [one for one in shown if one is not None][:MOST]
+    return [one for one in shown if one is not None]
 
 
 def _shown(pid: int) -> ForegroundProcess | None:
@@ -34,8 +29,8 @@ def _shown(pid: int) -> ForegroundProcess | None:
         command = (folder / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return ForegroundProcess(pid, _text(name, _NAME_BYTES), _text(command, _COMMAND_BYTES))
+    return ForegroundProcess(pid, _text(name), _text(command))
 
 
-def _text(data: bytes, limit_bytes: int) -> str:
-    return data[:limit_bytes].decode("utf-8", "ignore")
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "ignore")

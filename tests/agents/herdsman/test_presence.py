@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from agents.herdsman.identity import Handle
-from agents.herdsman.presence import Observed, Presence, alias_of, lifecycle_of, observe
+from agents.herdsman.presence import Observed, Presence, alias_of, observe
 from agents.herdsman.runtime import Inventory, Lifecycle, LiveAgent, Slot
 from tests.support.herd_records import agent_of, inventory_of, mailbox, session
 
@@ -93,16 +93,6 @@ def test_place_without_an_agent_makes_unknown() -> None:
 def test_name_of_the_generation_seen_elsewhere_makes_unknown() -> None:
     other = agent_of(mailbox("other").state, alias=alias_of(STATE.of))
     assert presence_in(agents=(other,)) is Presence.UNKNOWN
-
-
-@pytest.mark.parametrize("value", list(Lifecycle), ids=lambda value: value.value)
-def test_lifecycle_that_is_reported_in_a_known_word_is_that(value: Lifecycle) -> None:
-    assert lifecycle_of(value.value) is value
-
-
-@pytest.mark.parametrize("value", ["resting", "Idle", "", None, 3, ["idle"]], ids=repr)
-def test_lifecycle_reported_in_any_other_way_is_unknown(value: object) -> None:
-    assert lifecycle_of(value) is Lifecycle.UNKNOWN
 
 
 def test_generation_that_is_not_seen_has_an_unknown_lifecycle() -> None:

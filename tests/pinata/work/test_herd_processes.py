@@ -10,7 +10,7 @@ import pytest
 from engine.core.errors import ExternalError
 from engine.system import strays
 from engine.system.strays import MARK_VARIABLE
-from pinata.work.herd_processes import MOST, find_foreground
+from pinata.work.herd_processes import find_foreground
 
 
 @contextmanager
@@ -22,20 +22,19 @@ def carrying(mark: str, name: str = "sleep") -> Iterator[int]:
         child.kill()
 
 
-def test_oldest_programs_are_told_and_no_more_than_some() -> None:
+def test_programs_of_that_agent_alone_are_told() -> None:
     mark = "5c9f0d3e"
     with ExitStack() as stack:
-        pids = [stack.enter_context(carrying(f"{mark}/agent")) for _ in range(MOST + 2)]
+        pids = [stack.enter_context(carrying(f"{mark}/agent")) for _ in range(3)]
         stack.enter_context(carrying("5c9f0d3f/agent"))
         found = find_foreground(f"{mark}/")
-    assert len(found) == MOST
-    assert {each.pid for each in found} <= set(pids)
+    assert {each.pid for each in found} == set(pids)
 
 
-def test_command_that_is_no_text_is_told_as_far_as_it_is_one_and_no_longer_than_some() -> None:
+def test_command_that_is_no_text_is_told_as_far_as_it_is_one() -> None:
     with carrying("5c9f0d40/agent", "x" * 5_000 + "\udcff"):
         (shown,) = find_foreground("5c9f0d40/")
-    assert shown.command == "x" * 4_096
+    assert shown.command == "x" * 5_000 + " 60"
     assert shown.name == "sleep"
 
 
