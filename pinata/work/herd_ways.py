@@ -14,7 +14,7 @@ import trio
 from agents.definition import Source
 from agents.filetools.tool import ToolContext
 from agents.herd_definition import HerdDefinition
-from agents.herdsman.errors import HerdError, invalid
+from agents.herdsman.errors import HerdError, broken, busy, invalid
 from agents.herdsman.identity import SessionId
 from agents.herdsman.in_process import InProcessSpec, open_in_process
 from agents.herdsman.loadout import offered_tools
@@ -26,15 +26,17 @@ from agents.models.port import Model
 from agents.models.routes import open_routes
 from agents.pi_program import PiMissingError
 from engine.core.environment import child_environment
-from engine.core.errors import ExternalError, PinataError, UsageError
+from engine.core.errors import ExternalError, PinataError, UsageError, reason_of
 from engine.core.ids import AttemptId, TaskId
 from engine.core.quote import name_list
 from engine.core.spec import Backend, ModelChoice, Thinking
+from engine.system.holder import read_live_holder
 from pinata.work.context import Context
 from pinata.work.definitions import USER_FOLDER
 from pinata.work.herd_runtime import FindWay, Led, Way
 from pinata.work.lent_models import LentModels
 from pinata.work.models import ModelSources, Opener
+from pinata.work.session import Session
 from pinata.work.user_pi import PiWay, UserPi
 from worktrees.discovery import discover
 from worktrees.files import list_files
@@ -108,6 +110,7 @@ class Ways:
 
     async def __call__(self, launch: Launch) -> Way:
         """See `FindWay`."""
+        await self._refuse_open(launch.session)
         where = _where_to_state(launch.definition, self.context.agent_dir)
         choice = _choice(launch, where)
         sources = self.sources(Path(launch.cwd))
@@ -127,6 +130,27 @@ class Ways:
                 return self._process(launch, choice, way)
             return await self._in_process(launch, choice, way)
         raise _no_model(launch, choice, tried, where)
+
+    async def _refuse_open(self, saved: SavedSession | None) -> None:
+        """Refuse to continue a session that a person has open as its own.
+
+        Of two that write one session, each goes on from its own end and hides what the other says.
+
+        Raises:
+            HerdError: AGENT_BUSY: it is open; INTERNAL_FAILURE: that cannot be told.
+        """
+        if saved is None:
+            return
+        lock = Session.of(saved.session, self.context.environment).lock
+        try:
+            holder = await trio.to_thread.run_sync(read_live_holder, lock)
+        except OSError as error:
+            raise broken(f"cannot tell whether the session is open: {reason_of(error)}") from error
+        if holder is not None:
+            raise busy(
+                f"the session {saved.session} is open in a Pi of its own, whose host is {holder}",
+                next_action="quit that Pi and try again, or delegate to a fresh agent",
+            )
 
     async def _in_process(self, launch: Launch, choice: ModelChoice, opener: Opener) -> Way:
         offered_tools(launch.definition, [tool.declaration.name for tool in launch.attendant.tools])
@@ -275,8 +299,9 @@ def _choice(launch: Launch, where: str) -> ModelChoice:
         return ModelChoice(*definition.model, thinking)
     if given is None:
         raise invalid(
-            f"no model is known for the definition {definition.name}",
-            next_action=f"state its `model` in {where}",
+            f"no model is known for the definition {definition.name}: it states none, and nobody "
+            "knows with which one the session works",
+            next_action=f"choose a model in the session, or state one as `model` in {where}",
         )
     return replace(given, thinking=thinking)
 

@@ -16,12 +16,13 @@ from agents.herdsman.runtime import Launch, SavedSession
 from agents.herdsman.session_file import begin_managed_session
 from engine.core.errors import ExternalError
 from engine.core.spec import Backend, ModelChoice, Thinking
-from engine.system import faults
+from engine.system import faults, locks
 from pinata import app
 from pinata.work.context import Context
 from pinata.work.herd_runtime import FindWay
 from pinata.work.herd_ways import InProcessWay, come_up, open_ways
 from pinata.work.observer import Silence
+from pinata.work.session import Session, prepare_session
 from tests.support.herd_records import LEAD, session, uid
 from tests.support.herd_stage import PlayedAttendant
 from tests.support.real_pi import fake_pi
@@ -154,6 +155,34 @@ async def test_agent_is_a_pi_where_one_is_installed_and_the_model_is_one_that_pi
         assert (await ways(played)).backend is Backend.IN_PROCESS
 
 
+async def test_session_that_a_person_has_open_is_not_continued(
+    tmp_path: Path, saved: SavedSession
+) -> None:
+    context = context_of(tmp_path, "/usr/bin:/bin")
+    opened = Session.of(saved.session, context.environment)
+    await prepare_session(opened)
+    launch = replace(launch_with(model=CLAUDE), session=saved)
+    async with open_ways(context) as ways:
+        async with locks.claim(opened.lock, what="the session", holder="process 7"):
+            with pytest.raises(HerdError, match="open in a Pi of its own") as caught:
+                await ways(launch)
+            assert caught.value.trouble.category is Category.AGENT_BUSY
+        assert (await ways(launch)).backend is Backend.IN_PROCESS
+
+
+async def test_session_of_which_nobody_can_tell_whether_it_is_open_is_not_continued(
+    tmp_path: Path, saved: SavedSession
+) -> None:
+    context = context_of(tmp_path, "/usr/bin:/bin")
+    lock = Session.of(saved.session, context.environment).lock
+    lock.parent.mkdir(parents=True)
+    lock.symlink_to(lock)
+    async with open_ways(context) as ways:
+        with pytest.raises(HerdError, match="cannot tell whether") as caught:
+            await ways(replace(launch_with(model=CLAUDE), session=saved))
+    assert caught.value.trouble.category is Category.INTERNAL_FAILURE
+
+
 async def test_agent_lives_in_the_host_where_there_is_no_pi(ways: FindWay) -> None:
     assert (await ways(launch_with(model=CLAUDE))).backend is Backend.IN_PROCESS
 
@@ -203,8 +232,14 @@ async def test_model_that_nobody_names_and_one_that_nobody_reaches_are_refused(
     ways: FindWay, tmp_path: Path
 ) -> None:
     trouble = await refusal(ways, launch_with())
-    assert trouble.message == "no model is known for the definition scout"
-    assert trouble.next_action == "state its `model` in /a/scout.md"
+    assert trouble.message == (
+        "no model is known for the definition scout: it states none, and nobody knows with which "
+        "one the session works"
+    )
+    assert (
+        trouble.next_action
+        == "choose a model in the session, or state one as `model` in /a/scout.md"
+    )
     trouble = await refusal(ways, launch_with(model=("nobody", "m1")))
     assert "nobody/m1" in trouble.message
     trouble = await refusal(ways, launch_with(model=("scripted", str(tmp_path / "none.json"))))
@@ -217,7 +252,7 @@ async def test_bundled_definition_is_not_to_be_changed_but_overlaid(
     bundled: dict[str, Any] = {"sources": (Source.PRESET,), "file": "/pinata/scout.md"}
     trouble = await refusal(ways, launch_with(**bundled))
     assert trouble.next_action == (
-        f"state its `model` in {tmp_path}/.pi/agent/agents/scout.md, a file of yours that lies "
+        f"choose a model in the session, or state one as `model` in {tmp_path}/.pi/agent/agents/scout.md, a file of yours that lies "
         "over the bundled one"
     )
     reviewed = await refusal(
