@@ -1,7 +1,7 @@
 """The locks that keep calls on the same agents apart; mailboxes and labels have theirs by them.
 
 They are taken in this order, and never an earlier one while a later one is held: delegation,
-activation, startup, mailbox, lifecycle. The kernel lets go of those of a process that dies.
+activation, startup, label, mailbox, lifecycle. The kernel lets go of those of a process that dies.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from typing import Final
 
 import trio
 
-from agents.herdsman.errors import HerdError, broken, busy
-from agents.herdsman.identity import SessionId
+from agents.herdsman.errors import HerdError, broken, busy, label_exists
+from agents.herdsman.identity import Label, SessionId
 from agents.herdsman.premises import Premises
 from engine.core.errors import HeldElsewhereError, PinataError, reason_of
 from engine.system import locks
@@ -52,6 +52,22 @@ async def activation_lock(premises: Premises, session_file: str) -> AsyncIterato
     real = await trio.to_thread.run_sync(os.path.realpath, session_file)
     async with claimed(premises, f"activation-{_digest(real)}.lock", f"the session {session_file}"):
         yield
+
+
+def label_lock(
+    premises: Premises, session: SessionId, label: Label
+) -> AbstractAsyncContextManager[None]:
+    """Be the only one inside the block to start an agent of a session with a label, anywhere.
+
+    Raises:
+        HerdError: AGENT_LABEL_EXISTS, on entering: another place of the session does so now.
+    """
+    return claimed(
+        premises,
+        f"label-{_digest(session, label)}.lock",
+        f"the label {label} of session {session}",
+        refuse=lambda _: label_exists(label, "another workspace of this session"),
+    )
 
 
 def lifecycle_lock(premises: Premises, workspace: str) -> AbstractAsyncContextManager[None]:

@@ -1,9 +1,10 @@
 """Finds what an agent is started from, and starts it under a label.
 
 The label is held from before anything is made until the call is over, so that no two agents are
-ever started with it.
+ever started with it. A person's session holds it for all the workspaces that it may stand in.
 """
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from agents.herdsman.errors import broken, invalid, label_exists
 from agents.herdsman.identity import Label
 from agents.herdsman.instructions import instructions
 from agents.herdsman.mailbox import Mailbox
+from agents.herdsman.mailbox_locks import label_lock
 from agents.herdsman.policy import Effective, authorised
 from agents.herdsman.runtime import Launch
 from agents.herdsman.scan import scan
@@ -45,7 +47,9 @@ async def start_agent(
     caller, premises = controller.caller, controller.premises
     mailbox = Mailbox.of(premises, caller.workspace, label)
     try:
-        async with mailbox.claim_start():
+        async with mailbox.claim_start(), _claim_label(controller, label):
+            # It may have been given elsewhere since somebody looked.
+            await _check_elsewhere(controller, label)
             async with mailbox.claim():
                 await mailbox.reset()
             launch = _launch(controller, assignment, label, await _persona(controller, assignment))
@@ -66,10 +70,25 @@ async def check_free(controller: Controller, label: Label) -> None:
     Raises:
         HerdError: AGENT_LABEL_EXISTS; or it cannot be told (INTERNAL_FAILURE).
     """
-    caller = controller.caller
-    mailbox = Mailbox.of(controller.premises, caller.workspace, label)
+    mailbox = Mailbox.of(controller.premises, controller.caller.workspace, label)
     if await mailbox.is_occupied():
         raise label_exists(label)
+    await _check_elsewhere(controller, label)
+
+
+def _claim_label(controller: Controller, label: Label) -> AbstractAsyncContextManager[None]:
+    """Have a label among the agents of a person's session inside the block.
+
+    The agents of an agent are all in its own workspace, where the mailbox is enough.
+    """
+    caller = controller.caller
+    return (
+        label_lock(controller.premises, caller.session, label) if caller.is_lead else nullcontext()
+    )
+
+
+async def _check_elsewhere(controller: Controller, label: Label) -> None:
+    caller = controller.caller
     if not caller.is_lead:
         return
     try:

@@ -13,10 +13,12 @@ import trio
 from trio.testing import MockClock
 
 from agents.herdsman.errors import Category, HerdError
+from agents.herdsman.identity import Label
 from agents.herdsman.mailbox_locks import (
     LIFECYCLE_PATIENCE_S,
     activation_lock,
     delegation_lock,
+    label_lock,
     lifecycle_lock,
 )
 from agents.herdsman.premises import Premises
@@ -99,6 +101,7 @@ CLAIMS: list[tuple[Lock, Category]] = [
     (lambda premises: box_of(premises).claim_start(), Category.AGENT_LABEL_EXISTS),
     (lambda premises: delegation_lock(premises, WORKSPACE, LEAD), Category.AGENT_BUSY),
     (lambda premises: activation_lock(premises, "/sessions/one.jsonl"), Category.AGENT_BUSY),
+    (lambda premises: label_lock(premises, LEAD, Label("scout")), Category.AGENT_LABEL_EXISTS),
 ]
 OTHERS: list[Lock] = [
     lambda premises: box_of(premises, "tester").claim(),
@@ -107,6 +110,8 @@ OTHERS: list[Lock] = [
     lambda premises: delegation_lock(premises, WORKSPACE, session("other")),
     lambda premises: delegation_lock(premises, "/other", LEAD),
     lambda premises: activation_lock(premises, "/sessions/two.jsonl"),
+    lambda premises: label_lock(premises, LEAD, Label("tester")),
+    lambda premises: label_lock(premises, session("other"), Label("scout")),
     lambda premises: lifecycle_lock(premises, WORKSPACE),
     lambda premises: lifecycle_lock(premises, "/other"),
 ]
