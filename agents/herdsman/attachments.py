@@ -251,19 +251,20 @@ def _look(sender: Sender, asked: _Named) -> _Attachment:
         real = os.path.realpath(path, strict=True)
         expected = Path(real).lstat()
         if not stat.S_ISREG(expected.st_mode):
-            raise _unusable(asked, "it is no regular file")
+            raise _unusable(asked, "it is no regular file", sender.cwd)
         real.encode()
         opened = _opened(real)
     except OSError as error:
-        raise _unusable(asked, reason_of(error)) from error
+        raise _unusable(asked, reason_of(error), sender.cwd) from error
     except ValueError as error:
-        raise _unusable(asked, "its path is not text that can be passed on") from error
+        reason = "its path is not text that can be passed on"
+        raise _unusable(asked, reason, sender.cwd) from error
     try:
         found = os.fstat(opened)
     finally:
         os.close(opened)
     if _place(found) != _place(expected) or not stat.S_ISREG(found.st_mode):
-        raise _unusable(asked, "another file took its place meanwhile")
+        raise _unusable(asked, "another file took its place meanwhile", sender.cwd)
     name = asked.given if of_result else real
     return _Attachment(asked, name, real, found.st_dev, found.st_ino, found.st_size)
 
@@ -320,9 +321,13 @@ def _distinct(attachments: Iterable[_Attachment]) -> list[_Attachment]:
     return list(first.values())
 
 
-def _unusable(asked: _Named, reason: str) -> HerdError:
+def _unusable(asked: _Named, reason: str, cwd: str | None = None) -> HerdError:
+    """Return that a file cannot go along; relative paths were looked for from `cwd`."""
     message = f"{quote_value(asked.given)} cannot be attached: {reason}"
-    action = "" if asked.result is None else _COPY_REFERENCES
+    action = _COPY_REFERENCES
+    if asked.result is None:
+        start = "" if cwd is None or asked.given.startswith("/") else f"; paths start from {cwd}"
+        action = f"name a regular file that can be read{start}"
     return invalid(message, next_action=action)
 
 

@@ -129,9 +129,9 @@ def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:
         case "invalid_key":
             return _after(_path(outer, field), f"the field name {quote_value(name)} is not text")
         case kind if kind in _UNKNOWN_FIELD:
-            known = list(_resolved(schema, _walk(schema, outer)).get("properties", {}))
-            rest = f"; the fields are {name_list(known, most=len(known))}" if known else ""
-            return _after(_path(outer, field), f"unknown field {quote_value(name)}{rest}")
+            known = _resolved(schema, _walk(schema, outer)).get("properties")
+            fault = f"unknown field {quote_value(name)}{_others(known)}"
+            return _after(_path(outer, field), fault)
         case "json_invalid":
             return _after(field, "it is not JSON")
         case "missing":
@@ -145,6 +145,19 @@ def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:
     described = [*outer[:-1], _KEY] if name == _KEY else error["loc"]
     remedy = _walk(schema, described).get("description") if described else None
     return f"{fault}; it must be {remedy}" if remedy else fault
+
+
+def _others(known: Mapping[str, object] | None) -> str:
+    """Return which fields there are, where one was given that is none; None is not known."""
+    if known is None:
+        return ""
+    match tuple(known):
+        case ():
+            return "; leave it out"
+        case (name,):
+            return f"; the only field is {name}"
+        case names:
+            return f"; the fields are {name_list(names, most=len(names))}"
 
 
 def _problem(error: ErrorDetails) -> str:

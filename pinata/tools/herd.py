@@ -60,7 +60,7 @@ class DelegateRequest(Request):
         NotNull(),
         Field(
             pattern=LABEL_PATTERN,
-            description="what it is called: a lower-case letter, then at most 31 "
+            description="a name: a lower-case letter, then at most 31 "
             "lower-case letters, digits, hyphens and underscores",
         ),
     ] = None

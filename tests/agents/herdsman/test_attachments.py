@@ -130,6 +130,14 @@ async def test_one_file_that_cannot_be_read_refuses_all(desk: Desk, bad: str) ->
         error = await desk.refused("good.txt", bad, "good.txt")
     assert error.trouble.category is Category.INVALID_REQUEST
     assert f'"{bad}" cannot be attached' in str(error)
+    assert error.trouble.next_action == (
+        f"name a regular file that can be read; paths start from {desk.folder}"
+    )
+
+
+async def test_whoever_names_a_file_in_full_is_not_told_where_paths_start(desk: Desk) -> None:
+    error = await desk.refused(f"{desk.folder}/nothing")
+    assert error.trouble.next_action == "name a regular file that can be read"
 
 
 @pytest.mark.parametrize("odd", ["", "a\0b", "\ud800", "~/notes.txt", "$HOME/notes.txt", "*.txt"])

@@ -43,6 +43,21 @@ def test_an_unknown_field_comes_before_anything_else() -> None:
     )
 
 
+def test_where_there_are_no_other_fields_to_choose_from_that_is_said() -> None:
+    class Bare(Request):
+        """Takes nothing."""
+
+    class Named(Request):
+        """Takes a name."""
+
+        name: str
+
+    for kind, rest in ((Bare, "leave it out"), (Named, "the only field is name")):
+        with pytest.raises(RequestError) as caught:
+            decode(TypeAdapter(kind), {"name": "x", "size": 1} if kind is Named else {"size": 1})
+        assert str(caught.value) == f'unknown field "size"; {rest}'
+
+
 def test_of_several_faults_the_first_field_is_named() -> None:
     assert refusal({"watts": 7, "colour": 5}).startswith("colour: ")
 

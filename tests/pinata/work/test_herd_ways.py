@@ -252,8 +252,8 @@ async def test_bundled_definition_is_not_to_be_changed_but_overlaid(
     bundled: dict[str, Any] = {"sources": (Source.PRESET,), "file": "/pinata/scout.md"}
     trouble = await refusal(ways, launch_with(**bundled))
     assert trouble.next_action == (
-        f"choose a model in the session, or state one as `model` in {tmp_path}/.pi/agent/agents/scout.md, a file of yours that lies "
-        "over the bundled one"
+        "choose a model in the session, or state one as `model` in "
+        f"{tmp_path}/.pi/agent/agents/scout.md, a file of yours that lies over the bundled one"
     )
     reviewed = await refusal(
         ways, launch_with(ModelChoice("nobody", "m1", Thinking.OFF), **bundled)
