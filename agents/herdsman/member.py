@@ -29,7 +29,6 @@ from agents.herdsman.runtime import (
     Conversation,
     Ended,
     HerdTool,
-    Message,
     Started,
 )
 from agents.herdsman.settlement import Undelivered
@@ -50,7 +49,6 @@ class Member:
         tools: Sequence[HerdTool] = (),
         config: Callable[[], Awaitable[HerdConfig]],
         undelivered: Callable[[SessionId], Awaitable[Undelivered]],
-        before_rest: Callable[[], Awaitable[Sequence[Message]]] | None = None,
     ) -> None:
         """Begin without a conversation.
 
@@ -60,10 +58,8 @@ class Member:
             tools: those that the agent is offered beside `ask_owner`.
             config: reads what the user has set; raises `HerdError` where that cannot be read.
             undelivered: tells which agents of a session's own have not brought it their work.
-            before_rest: returns what the agent is to read before it comes to rest.
         """
         self._given = Surroundings(premises, birth, config=config, undelivered=undelivered)
-        self._before_rest = before_rest
         self._duty: Duty | None = None
         self._noted_ms: int | None = None
         self._retiring = trio.Lock()
@@ -109,17 +105,6 @@ class Member:
         """Note what the agent said last."""
         if self._duty is not None:
             self._duty.answered(text, was_aborted=was_aborted)
-
-    async def before_rest(self) -> Sequence[Message]:
-        """Return what the agent is to read before it comes to rest."""
-        await trio.lowlevel.checkpoint()
-        if self._before_rest is None:
-            return ()
-        try:
-            return await self._before_rest()
-        except TROUBLES as error:
-            await self._report("what the agent is to read cannot be told", error)
-            return ()
 
     async def came_to_rest(self, ended: Ended) -> None:
         """Take note that the conversation is at rest."""

@@ -9,7 +9,7 @@ import trio
 from agents.backends.pi_secrets import ReadingPlace, secret_refusal
 from agents.herdsman.pi_heard import Answered, CallBegan, CallEnded
 from agents.herdsman.pi_outbox import Outbox
-from agents.herdsman.runtime import Attendant, CompactionReason, Message
+from agents.herdsman.runtime import Attendant, CompactionReason
 from engine.core.quote import quote_value
 
 Answer = Mapping[str, Any]
@@ -43,7 +43,6 @@ class PiAnswers:
         self._place = place
         self._alone: frozenset[str] = frozenset()
         self._calls: dict[str, _Call] = {}
-        self._rest: trio.CancelScope | None = None
 
     def hear_answer(self, answer: Answered) -> None:
         """Note which calls are to come."""
@@ -61,11 +60,6 @@ class PiAnswers:
         if call is not None:
             call.scope.cancel()
 
-    def let_rest(self) -> None:
-        """Have the child come to rest, whatever there would be to read before."""
-        if self._rest is not None:
-            self._rest.cancel()
-
     async def answer(self, question: Mapping[str, Any], *, is_ending: bool) -> Answer:
         """Return the answer; whatever is asked, there is one.
 
@@ -82,10 +76,8 @@ class PiAnswers:
                 return await self._judge(question.get("tool"), question.get("arguments"))
             case "compact":
                 return await self._judge_compaction(question.get("reason"))
-            case "turn":
+            case "turn" | "rest":
                 return {} if is_ending else self._waiting(question.get("outcome"))
-            case "rest":
-                return await self._more(question.get("outcome"), is_ending=is_ending)
             case other:
                 return {"refusal": f"nobody knows how to answer {quote_value(other)}"}
 
@@ -116,23 +108,8 @@ class PiAnswers:
         return {"refusal": "the conversation is not to be shortened"}
 
     def _waiting(self, outcome: object) -> Answer:
-        """Return what has come for the agent since it was last asked."""
-        return self._outbox.take_messages() if outcome == "completed" else {}
-
-    async def _more(self, outcome: object, *, is_ending: bool) -> Answer:
-        """Return what the agent is to read before it rests.
+        """Return what has come for the agent since it was last asked.
 
         After a fault there is nothing: to ask the model on would only repeat it.
         """
-        if is_ending or outcome != "completed":
-            return {}
-        if self._outbox.is_waiting:
-            return self._waiting(outcome)
-        with trio.CancelScope() as self._rest:
-            messages = await self._attendant.before_rest()
-            return {"messages": [_shown(message) for message in messages]}
-        return {}
-
-
-def _shown(message: Message) -> Mapping[str, Any]:
-    return {"kind": message.kind, "text": message.text, "details": dict(message.details)}
+        return self._outbox.take_messages() if outcome == "completed" else {}

@@ -148,7 +148,6 @@ class PiTalk:
             self._outbox.drop_messages(only_waiting=True)
             try:
                 await self._commands.send("clear_queue")
-                self._answers.let_rest()
                 for id_ in self._life.dialogs:
                     reply = {"type": "extension_ui_response", "id": id_, "cancelled": True}
                     self._commands.tell(reply)

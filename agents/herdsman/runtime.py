@@ -266,10 +266,6 @@ class Attendant(Protocol):
         """Note the visible text of an answer that is complete, or was cut off."""
         ...
 
-    async def before_rest(self) -> Sequence[Message]:
-        """Return what the agent is to read before it comes to rest; it goes on if there is any."""
-        ...
-
     async def came_to_rest(self, ended: Ended) -> None:
         """Take note that the conversation is at rest."""
         ...

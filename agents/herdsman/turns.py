@@ -158,7 +158,8 @@ class Turns:
                 continue
             # What comes of it shows at the next request, if there is one.
             await self._shorten()
-            self.inbox.leave(*await self._to_read())
+            if self.cuts == 1:
+                self.inbox.leave(_CUT_OFF)
 
     async def tidy(self) -> None:
         """Leave the conversation whole after `work` was cancelled, or was not begun.
@@ -175,12 +176,6 @@ class Turns:
             message = AssistantMessage(text)
             await self.talk.mishear(message, StopReason.ABORTED, "interrupted", Usage())
         await self.talk.close_calls(_ABORTED)
-
-    async def _to_read(self) -> Sequence[Message]:
-        """Return what an agent that would stop now has to read."""
-        if self.cuts == 1:
-            return (_CUT_OFF,)
-        return await self.watch.attendant.before_rest()
 
     async def _next_answer(self) -> AssistantMessage | AnswerFailed:
         """Return the next answer, the conversation shortened before it where it must be."""

@@ -21,7 +21,6 @@ from agents.herdsman.runtime import (
     Conversation,
     Ended,
     HerdTool,
-    Message,
     Runtime,
     Started,
 )
@@ -161,10 +160,6 @@ class _Delegating:
     def answered(self, text: str, *, was_aborted: bool) -> None:
         """See `Attendant`."""
         self._own.answered(text, was_aborted=was_aborted)
-
-    async def before_rest(self) -> Sequence[Message]:
-        """See `Attendant`."""
-        return await self._own.before_rest()
 
     async def came_to_rest(self, ended: Ended) -> None:
         """See `Attendant`."""

@@ -1,6 +1,6 @@
 """An agent with its own half of the herd, played, and an owner who leaves requests for it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.member import Member
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Acknowledgement, Binding, Request, RequestKind, State
-from agents.herdsman.runtime import FAULT, REQUEST, Launch, Message
+from agents.herdsman.runtime import FAULT, REQUEST, Launch
 from agents.herdsman.settlement import Undelivered
 from tests.support.clock import LoopClock
 from tests.support.deaths import unharmed
@@ -34,7 +34,6 @@ class Pen:
     Attributes:
         config: what the user has set.
         undelivered: the agent's own agents, where it has any.
-        readings: what it is to read before it comes to rest, one after the other.
         patience_s: how long what is waited for can take.
         trouble: why nothing can be told of the agent's own agents, or of what the user has set.
     """
@@ -44,7 +43,6 @@ class Pen:
         self.runtime = runtime
         self.config = HerdConfig()
         self.undelivered = Undelivered()
-        self.readings: list[Sequence[Message]] = []
         self.patience_s: float = _PATIENCE_S
         self.trouble: str | None = None
         self.birth = Birth(
@@ -81,16 +79,11 @@ class Pen:
             await self._look()
             return self.undelivered
 
-        async def before_rest() -> Sequence[Message]:
-            await self._look()
-            return self.readings.pop(0) if self.readings else ()
-
         return Member(
             self.premises,
             self.birth,
             config=config,
             undelivered=undelivered,
-            before_rest=before_rest,
         )
 
     async def _look(self) -> None:

@@ -17,7 +17,6 @@ from agents.herdsman.runtime import (
     Conversation,
     Ended,
     HerdTool,
-    Message,
     Started,
     ToolReply,
 )
@@ -71,7 +70,6 @@ class PlayedAttendant:
 
     Attributes:
         tools: what the agent is offered.
-        readings: what the agent is to read before it comes to rest, one after the other.
         allows: whether the conversation may be shortened.
         told: what was answered, and whether it was cut off.
         rests: how the conversation came to rest, each time.
@@ -80,7 +78,6 @@ class PlayedAttendant:
     """
 
     tools: Sequence[HerdTool] = ()
-    readings: list[Sequence[Message]] = field(default_factory=list)
     allows: bool = True
     told: list[tuple[str, bool]] = field(default_factory=list)
     rests: list[Ended] = field(default_factory=list)
@@ -104,10 +101,6 @@ class PlayedAttendant:
 
     def answered(self, text: str, *, was_aborted: bool) -> None:
         self.told.append((text, was_aborted))
-
-    async def before_rest(self) -> Sequence[Message]:
-        await trio.lowlevel.checkpoint()
-        return self.readings.pop(0) if self.readings else ()
 
     async def came_to_rest(self, ended: Ended) -> None:
         async with self._rested:

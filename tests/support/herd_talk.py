@@ -238,11 +238,7 @@ class PlayedConversation:
                 goes_on = goes_on or not reply.ends_turn
             if goes_on or turn.is_retried or (self._waiting and not self.rests_between):
                 continue
-            if turn.fault is not None:
-                return Ended(fault=turn.fault, usage=turn.usage)
-            self._waiting.extend(map(_Waiting, await attendant.before_rest()))
-            if not self._waiting or self.rests_between:
-                return Ended(usage=turn.usage)
+            return Ended(fault=turn.fault, usage=turn.usage)
 
     async def _take_in(self) -> None:
         while self._waiting:

@@ -187,17 +187,6 @@ async def test_agent_with_agents_at_work_gives_the_text_that_follows_theirs(
         assert (await ended(pen)).text == "with what it found"
 
 
-async def test_what_agents_bring_before_the_rest_is_read_before_the_end(
-    herd_clock: MockClock, tmp_path: Path
-) -> None:
-    async with open_pen(tmp_path, is_delegating=True) as pen:
-        pen.readings = [[Message(RESULT, "found", {})]]
-        pen.script.play(Turn("done"), Turn("with what it found"))
-        await pen.start()
-        await pen.give()
-        assert (await ended(pen)).text == "with what it found"
-
-
 async def test_mailbox_that_was_removed_meanwhile_gets_no_result(
     herd_clock: MockClock, tmp_path: Path
 ) -> None:
@@ -339,8 +328,8 @@ async def test_trouble_of_whoever_tells_of_the_agents_own_agents_delays_the_end(
         pen.trouble = "no inventory"
         await pen.pass_time(30)
         assert pen.results() == []
-        assert all("no inventory" in fault for fault in await pen.faults())
-        assert len(await pen.faults()) == 2
+        (fault,) = await pen.faults()
+        assert "no inventory" in fault
         pen.trouble = None
         with trio.fail_after(5):
             assert (await ended(pen)).text == "done"

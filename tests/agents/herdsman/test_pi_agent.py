@@ -270,7 +270,7 @@ class Retiring(PlayedAttendant):
     async def may_compact(self, reason: CompactionReason) -> bool:
         if not self.asked:
             await self.conversation.append(RETIRED, {"session": self.conversation.session})
-            self.readings.append((Message(GUIDANCE, "Hand over.", {}),))
+            await self.conversation.say(Message(GUIDANCE, "Hand over.", {}), waits=False)
         return await super().may_compact(reason)
 
 

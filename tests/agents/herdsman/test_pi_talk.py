@@ -337,10 +337,7 @@ async def test_a_message_for_a_child_at_rest_waits_for_who_shortens_the_conversa
         await lodge.attendant.wait_rests(1)
 
 
-async def test_before_a_rest_the_agent_reads_what_waits_and_then_what_else_there_is(
-    lodge: Lodge,
-) -> None:
-    lodge.attendant = PlayedAttendant(readings=[(GUIDE,)])
+async def test_before_a_rest_the_agent_reads_what_waits(lodge: Lodge) -> None:
     said = trio.Event()
 
     async def play(child: ManagedChild) -> None:
@@ -350,7 +347,6 @@ async def test_before_a_rest_the_agent_reads_what_waits_and_then_what_else_there
         assert answer == {"messages": [shown(SECOND)]}
         await child.enter(answer["messages"][0])
         await ready(child)
-        assert await child.ask("rest", outcome="completed") == {"messages": [shown(GUIDE)]}
         assert await child.ask("rest", outcome="completed") == {"messages": []}
         await child.run()
         await trio.sleep_forever()
@@ -474,35 +470,6 @@ async def test_an_interrupt_clears_the_queue_before_it_aborts_and_forgets_what_w
         assert lodge.attendant.told == [("half", True)]
         assert lodge.attendant.rests == [Ended(was_aborted=True)]
         await talk.say(GUIDE, waits=False)
-
-
-async def test_an_interrupt_does_not_wait_for_what_there_would_be_to_read_before_a_rest(
-    lodge: Lodge,
-) -> None:
-    class Slow(PlayedAttendant):
-        async def before_rest(self) -> tuple[Message, ...]:
-            await trio.sleep_forever()
-
-    lodge.attendant = Slow()
-
-    async def play(child: ManagedChild) -> None:
-        await work(child)
-        await child.ask_only("rest", outcome="completed")
-        await child.expect("clear_queue")
-        abort, answer = sorted([await child.hear(), await child.hear()], key=lambda c: c["type"])
-        assert json.loads(answer["value"]) == {}
-        await child.say("agent_settled", aborted=True)
-        await child.reply(abort)
-        await trio.sleep_forever()
-
-    async with lodge.led(play) as talk:
-        await talk.say(FIRST, waits=False)
-        while not (await talk.entries())[1:]:
-            await trio.lowlevel.checkpoint()
-        await wait_all_tasks_blocked()
-        await talk.interrupt()
-        await lodge.attendant.wait_rests(1)
-    assert [rest.was_aborted for rest in lodge.attendant.rests] == [True]
 
 
 async def test_a_dialog_of_somebody_else_blocks_the_agent_until_its_time_or_the_run_is_over(

@@ -16,7 +16,6 @@ from agents.herdsman.identity import RequestId
 from agents.herdsman.record import RequestKind
 from agents.herdsman.runtime import (
     ATTENTION,
-    GUIDANCE,
     IDENTITY,
     REQUEST,
     RESULT,
@@ -248,25 +247,6 @@ async def test_what_is_appended_is_saved_told_as_an_entry_and_shown_to_no_model(
         assert identity.kind == IDENTITY
         assert retired == Entry(RETIRED, {"session": str(conversation.session)})
         assert request == Entry(REQUEST, {"request": "request-1", "kind": "task"})
-
-
-async def test_an_agent_reads_what_there_is_for_it_before_it_comes_to_rest(
-    tmp_path: Path, stage: Stage
-) -> None:
-    guidance = Message(GUIDANCE, "Finish now.", {"why": "test"})
-    attendant = PlayedAttendant(readings=[(guidance,)])
-    script = """\
-        "*":
-          - {text: I would stop here.}
-          - {text: Finished.}
-    """
-    async with stage.open(tmp_path, script, attendant) as scene:
-        await scene.conversation.say(task("Begin."), waits=True)
-        await attendant.wait_rests(1)
-        assert scene.shown(1) == ("Begin.", "Finish now.")
-        entries = await scene.conversation.entries()
-        assert entries[-1] == Entry(GUIDANCE, {"why": "test"})
-    assert attendant.told == [("I would stop here.", False), ("Finished.", False)]
 
 
 async def test_a_tool_of_the_herd_knows_whether_it_was_called_alone(

@@ -12,7 +12,6 @@ from agents.herd_definition import HerdDefinition
 from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import GenerationId, Label, SessionId
 from agents.herdsman.runtime import (
-    GUIDANCE,
     IDENTITY,
     REQUEST,
     CompactionReason,
@@ -38,7 +37,6 @@ class Witness:
 
     def __init__(self) -> None:
         self.seen: list[object] = []
-        self.before: list[Message] = []
         self.rested = trio.Event()
         self.tools: Sequence[HerdTool] = (
             HerdTool(ToolDeclaration("wait_there", "waits", {"type": "object"}), self._wait_there),
@@ -52,11 +50,6 @@ class Witness:
 
     def answered(self, text: str, *, was_aborted: bool) -> None:
         self.seen.append((text, was_aborted))
-
-    async def before_rest(self) -> Sequence[Message]:
-        await trio.lowlevel.checkpoint()
-        before, self.before = self.before, []
-        return before
 
     async def came_to_rest(self, ended: Ended) -> None:
         await trio.lowlevel.checkpoint()
@@ -152,22 +145,19 @@ async def test_interrupt_drops_what_waits_and_cuts_the_answer(
         assert agent.conversation.heard(REQUEST) == ["look", "instead"]
 
 
-async def test_what_is_to_be_read_before_rest_keeps_the_agent_going(
+async def test_answers_that_are_tried_again_and_calls_that_end_the_turn_are_played(
     herd_clock: MockClock, tmp_path: Path
 ) -> None:
     witness = Witness()
-    witness.before = [Message(GUIDANCE, "hand over", {})]
     async with open_runtime(tmp_path) as runtime:
         agent = await begin(runtime, witness)
         runtime.script("scout").play(
             Turn(fault="overloaded", is_retried=True),
-            Turn("one"),
             Turn("wait", calls=(Call("wait_there", {"for": "it"}),)),
         )
         await agent.conversation.say(said("look"), waits=True)
         await witness.wait_rested()
-        assert agent.conversation.heard(GUIDANCE) == ["hand over"]
-        assert witness.seen[1:] == [("one", False), ("wait", False), ({"for": "it"}, True), Ended()]
+        assert witness.seen[1:] == [("wait", False), ({"for": "it"}, True), Ended()]
 
 
 async def test_agent_that_died_goes_on_with_its_file(herd_clock: MockClock, tmp_path: Path) -> None:
