@@ -27,7 +27,7 @@ from engine.core.errors import PinataError
 from engine.system.identity import identify
 from engine.system.nursery import open_flat_nursery
 from pinata.work.context import Context
-from pinata.work.herd_members import AgentTools, Nursing
+from pinata.work.herd_members import AgentTools, Attendants
 from pinata.work.herd_place import Place, current_roster, find_ground, premises_of
 from pinata.work.herd_quiet import is_at_work, untold
 from pinata.work.herd_runtime import FindWay, HerdRuntime
@@ -75,7 +75,7 @@ class Herd:
         self._controllers: dict[Place, Controller] = {}
         self._finding = trio.Lock()
         self._making = trio.Lock()
-        self._nursed: list[Nursing] = []
+        self._attendants: list[Attendants] = []
         # Agents whose assignments are known to be over; of any other nobody knows that yet.
         self._done: frozenset[GenerationId] = frozenset()
         self._has_looked = trio.Event()
@@ -172,9 +172,9 @@ class Herd:
         """
         if session == self._lead.session:
             return await self.controller(place)
-        for nursing in self._nursed:
-            if session in nursing.controllers:
-                return nursing.controllers[session]
+        for attendants in self._attendants:
+            if session in attendants.controllers:
+                return attendants.controllers[session]
         raise not_found("the agent that this one works for is not there")
 
     async def _controller(self, place: Place) -> Controller:
@@ -182,7 +182,7 @@ class Herd:
         roster = partial(current_roster, self._context, ground)
         stated = self._context.environment.get("HOME")
         home, agent_dir = None if stated is None else Path(stated), self._context.agent_dir
-        nursing = Nursing(
+        attendants = Attendants(
             premises=self._premises,
             runtime=self._runtime,
             tools=self._tools,
@@ -191,14 +191,14 @@ class Herd:
             preferred=lambda: self._models.preferred,
             roster=roster,
         )
-        self._nursed.append(nursing)
+        self._attendants.append(attendants)
         return Controller(
             premises=self._premises,
             runtime=self._runtime,
             owner=self._lead,
             caller=Caller(self._lead.session, str(ground.workspace), str(ground.cwd), is_lead=True),
             roster=roster,
-            attendant=nursing.attendant,
+            attendant=attendants.attendant,
             agent_dir=agent_dir,
             home=home,
         )

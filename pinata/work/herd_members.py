@@ -36,8 +36,8 @@ AgentTools = Callable[[Callable[[], Controller], Sequence[str]], Sequence[HerdTo
 
 
 @dataclass(frozen=True, slots=True)
-class Nursing:
-    """What all agents of a host are made with.
+class Attendants:
+    """Makes the attendants of the agents of a host.
 
     Attributes:
         preferred: the model that the session works with; None where that is not known.
@@ -82,9 +82,9 @@ async def _no_children(_: SessionId) -> Undelivered:
 class _Delegating:
     """The half of an agent that delegates: the agent's own, and its owner's side beside it."""
 
-    def __init__(self, nursing: Nursing, birth: Birth, allowed: Sequence[str]) -> None:
+    def __init__(self, attendants: Attendants, birth: Birth, allowed: Sequence[str]) -> None:
         self.member: Member | None = None
-        self._nursing = nursing
+        self._attendants = attendants
         self._birth = birth
         self._allowed = frozenset(allowed)
         self._controller: Controller | None = None
@@ -98,7 +98,7 @@ class _Delegating:
     async def undelivered(self, session: SessionId) -> Undelivered:
         """Return what its own agents have not delivered."""
         owner = self.controller().owner
-        return await find_undelivered(self._nursing.premises, session, await owner.entries())
+        return await find_undelivered(self._attendants.premises, session, await owner.entries())
 
     @property
     def _own(self) -> Member:
@@ -112,7 +112,7 @@ class _Delegating:
 
     async def serve(self, conversation: Conversation, started: Started) -> None:
         """See `Attendant`."""
-        controllers = self._nursing.controllers
+        controllers = self._attendants.controllers
         self._controller = controllers[started.session] = self._owning(conversation, started)
         try:
             async with open_flat_nursery() as nursery:
@@ -123,7 +123,7 @@ class _Delegating:
             del controllers[started.session]
 
     def _owning(self, conversation: Conversation, started: Started) -> Controller:
-        birth, nursing = self._birth, self._nursing
+        birth, attendants = self._birth, self._attendants
         self._owner = ConversationOwner(conversation)
         caller = Caller(
             session=started.session,
@@ -134,14 +134,14 @@ class _Delegating:
             model=self._model(),
         )
         return Controller(
-            premises=nursing.premises,
-            runtime=nursing.runtime,
+            premises=attendants.premises,
+            runtime=attendants.runtime,
             owner=self._owner,
             caller=caller,
-            roster=nursing.roster,
-            attendant=nursing.attendant,
-            agent_dir=nursing.agent_dir,
-            home=nursing.home,
+            roster=attendants.roster,
+            attendant=attendants.attendant,
+            agent_dir=attendants.agent_dir,
+            home=attendants.home,
         )
 
     def _model(self) -> ModelChoice | None:
@@ -150,7 +150,7 @@ class _Delegating:
         if definition.model is not None:
             return ModelChoice(*definition.model, definition.thinking or Thinking.OFF)
         saved = None if session is None else session.model
-        return saved or self._nursing.preferred()
+        return saved or self._attendants.preferred()
 
     def active(self) -> None:
         """See `Attendant`."""

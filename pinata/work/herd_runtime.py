@@ -41,8 +41,8 @@ _HANDLE_BYTES = 6
 _log = logging.getLogger(f"pinata.{__name__}")
 
 
-class Led(Conversation, Protocol):
-    """A conversation, and what its backend knows of the agent that leads it."""
+class LedConversation(Conversation, Protocol):
+    """A conversation that an agent leads, and what its backend knows of that."""
 
     async def is_answering(self) -> bool:
         """Return whether the agent tells now, in time, that it leads this conversation."""
@@ -66,7 +66,7 @@ class Way(Protocol):
         """What runs it."""
         ...
 
-    def open(self, mark: str) -> AbstractAsyncContextManager[Led]:
+    def open(self, mark: str) -> AbstractAsyncContextManager[LedConversation]:
         """Have the agent at rest and ready inside the block; nothing of it is left afterwards.
 
         Args:
@@ -101,7 +101,7 @@ class _Agent:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     is_gone: trio.Event = field(default_factory=trio.Event)
     identity: Identity | None = None
-    conversation: Led | None = None
+    conversation: LedConversation | None = None
     failure: str = ""
 
 
@@ -145,7 +145,7 @@ class HerdRuntime:
         up = [(each.identity, each.conversation) for each in self._agents.values()]
         answers: dict[Handle, LiveAgent] = {}
 
-        async def ask(identity: Identity, conversation: Led) -> None:
+        async def ask(identity: Identity, conversation: LedConversation) -> None:
             if await conversation.is_answering():
                 answers[identity.of.handle] = LiveAgent(
                     workspace=identity.of.workspace,
@@ -186,7 +186,7 @@ class HerdRuntime:
         agent = self._find(identity)
         return await trio.to_thread.run_sync(find_foreground, f"{agent.mark}/")
 
-    def conversation(self, identity: Identity) -> Led | None:
+    def conversation(self, identity: Identity) -> LedConversation | None:
         """See `Runtime`."""
         agent = self._agents.get(identity.of.generation)
         return None if agent is None or agent.identity != identity else agent.conversation
@@ -253,7 +253,9 @@ class HerdRuntime:
                 started(what)
                 await launch.attendant.serve(conversation, what)
 
-    async def _watch_end(self, agent: _Agent, conversation: Led, scope: trio.CancelScope) -> None:
+    async def _watch_end(
+        self, agent: _Agent, conversation: LedConversation, scope: trio.CancelScope
+    ) -> None:
         agent.failure = await conversation.wait_ended()
         _log.warning("the agent %s is gone: %s", agent.launch.label, agent.failure)
         scope.cancel()

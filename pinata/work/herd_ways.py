@@ -33,7 +33,7 @@ from engine.core.spec import Backend, ModelChoice, Thinking
 from engine.system.holder import read_live_holder
 from pinata.work.context import Context
 from pinata.work.definitions import USER_FOLDER
-from pinata.work.herd_runtime import FindWay, Led, Way
+from pinata.work.herd_runtime import FindWay, LedConversation, Way
 from pinata.work.lent_models import LentModels
 from pinata.work.models import ModelSources, Opener
 from pinata.work.session import Session
@@ -60,7 +60,7 @@ class InProcessWay:
     backend: Backend = Backend.IN_PROCESS
 
     @asynccontextmanager
-    async def open(self, mark: str) -> AsyncIterator[Led]:
+    async def open(self, mark: str) -> AsyncIterator[LedConversation]:
         """See `Way`."""
         launch, session = self.launch, await _session(self.launch, self.context)
         spec = InProcessSpec(
@@ -80,7 +80,7 @@ class InProcessWay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Process:
+class ProcessWay:
     """An agent that is a Pi of its own; a `Way`."""
 
     spec: Callable[[SavedSession, str], PiManagedSpec]
@@ -89,7 +89,7 @@ class _Process:
     backend: Backend = Backend.PROCESS
 
     @asynccontextmanager
-    async def open(self, mark: str) -> AsyncIterator[Led]:
+    async def open(self, mark: str) -> AsyncIterator[LedConversation]:
         """See `Way`."""
         launch, session = self.launch, await _session(self.launch, self.context)
         opening = open_pi(self.spec(session, f"{mark}/agent"), launch.attendant)
@@ -180,7 +180,7 @@ class Ways:
             launch.owner, Path(launch.cwd), launch.cwd, launch.definition.name, launch.label
         )
         spec(unmade, "").check(launch.attendant.tools)
-        return _Process(spec, launch, self.context)
+        return ProcessWay(spec, launch, self.context)
 
     async def _place(self, launch: Launch) -> ToolContext:
         """Return where an agent's tools work, but for its mark."""

@@ -21,7 +21,7 @@ from tests.support.herd_stage import PlayedAttendant
 
 @dataclass
 class PlayedLed:
-    """The conversation of an agent that does nothing; a `Led`."""
+    """The conversation of an agent that does nothing; a `LedConversation`."""
 
     session: SessionId
     session_file: Path

@@ -14,7 +14,7 @@ from agents.herdsman.controller import Controller
 from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import HerdError
 from agents.herdsman.runtime import RESULT, HerdTool
-from pinata.work.herd_members import Nursing
+from pinata.work.herd_members import Attendants
 from tests.support.clock import patient_clock
 from tests.support.deaths import dying_at, passed_points, unharmed
 from tests.support.herd_lives import Life, open_life
@@ -36,12 +36,14 @@ def no_tools(controller: Callable[[], Controller], names: Sequence[str]) -> Sequ
 
 
 @asynccontextmanager
-async def open_family(folder: Path, book: Book, number: int) -> AsyncIterator[tuple[Life, Nursing]]:
+async def open_family(
+    folder: Path, book: Book, number: int
+) -> AsyncIterator[tuple[Life, Attendants]]:
     """Have a life whose agents may own agents."""
     async with open_life(folder, book, number=number) as life:
         desk = life.desk
         desk.define("boss", "agents: [scout]")
-        nursing = Nursing(
+        attendants = Attendants(
             desk.premises,
             desk.runtime,
             no_tools,
@@ -50,9 +52,9 @@ async def open_family(folder: Path, book: Book, number: int) -> AsyncIterator[tu
             lambda: None,
             life.controller.roster,
         )
-        desk.attendant = nursing.attendant
+        desk.attendant = attendants.attendant
         life.begin(desk.controller())
-        yield life, nursing
+        yield life, attendants
 
 
 async def put_to_work(controller: Controller, definition: str, label: str) -> None:
@@ -61,13 +63,13 @@ async def put_to_work(controller: Controller, definition: str, label: str) -> No
     )
 
 
-async def begin(life: Life, nursing: Nursing) -> None:
+async def begin(life: Life, attendants: Attendants) -> None:
     """Have a parent at work that has a child at work."""
     parent, child = (life.desk.runtime.script(label) for label in (PARENT, CHILD))
     parent.play(Turn("I have delegated", takes_s=5), Turn("all of it is done", takes_s=1))
     child.play(Turn("the part is done", takes_s=10))
     await put_to_work(life.controller, "boss", PARENT)
-    [owner] = nursing.controllers.values()
+    [owner] = attendants.controllers.values()
     await put_to_work(owner, "scout", CHILD)
 
 
@@ -75,14 +77,14 @@ async def test_result_of_a_child_reaches_its_parent_whose_own_comes_after_it(
     herd_clock: MockClock, tmp_path: Path
 ) -> None:
     book = Book()
-    async with open_family(tmp_path, book, 1) as (life, nursing):
-        await begin(life, nursing)
+    async with open_family(tmp_path, book, 1) as (life, attendants):
+        await begin(life, attendants)
         conversation = life.desk.runtime.agent(PARENT).conversation
         await life.settle()
         [heard] = conversation.heard(RESULT)
         assert "the part is done" in heard
         assert await life.desk.labels() == []
-        assert nursing.controllers == {}
+        assert attendants.controllers == {}
     [told] = book.told
     assert "all of it is done" in told.text
     assert told.details["agentLabel"] == PARENT
@@ -93,8 +95,8 @@ def points_of_a_family(folder: Path) -> list[Point]:
     found: list[Point] = []
 
     async def run() -> None:
-        async with open_family(folder, Book(), 1) as (life, nursing):
-            await begin(life, nursing)
+        async with open_family(folder, Book(), 1) as (life, attendants):
+            await begin(life, attendants)
             with passed_points() as names:
                 await life.settle()
             counts: Counter[str] = Counter()
@@ -113,9 +115,9 @@ async def dies_and_is_cleared_up(folder: Path, point: Point) -> str:
     """Have a host die at a point; return how its parent ended that the next one found."""
     book = Book()
     with dying_at(*point) as death:
-        async with open_family(folder, book, 1) as (life, nursing):
+        async with open_family(folder, book, 1) as (life, attendants):
             with unharmed():
-                await begin(life, nursing)
+                await begin(life, attendants)
             await life.settle()
     if not death.happened:
         # Both of them work at once, and what one has done when the other looks is not always alike.
