@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from agents.herdsman.identity import RequestId
+from agents.herdsman.marker import is_marker
 from agents.herdsman.record import (
     Acknowledgement,
     Ask,
@@ -17,9 +18,6 @@ from agents.herdsman.record import (
     RequestKind,
     State,
 )
-
-# Text that begins so was never meant for a model: it once announced a request to an agent's input.
-MARKER_PREFIX: Final = "__PI_HERDSMAN_AGENT_V4__:"
 
 _BUSY_INJECTING: Final = "what was accepted before is still being put into the conversation"
 _BUSY_PUBLISHING: Final = "the result of the assignment is being written"
@@ -60,11 +58,6 @@ class Known:
 
 
 Verdict = Accepted | Refused | Known
-
-
-def is_marker(text: str) -> bool:
-    """Return whether a text is one that no model may read."""
-    return text.startswith(MARKER_PREFIX)
 
 
 def is_acknowledged(request: RequestId, state: State) -> bool:

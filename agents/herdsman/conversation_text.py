@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.herdsman.accept import is_marker
 from agents.herdsman.excerpt import last_bytes, without_middle
 from agents.herdsman.identity import SessionId
+from agents.herdsman.marker import is_marker
 from agents.herdsman.runtime import REQUEST
 from agents.session_form import VERSION, decode_line
 from engine.core.errors import CorruptionError

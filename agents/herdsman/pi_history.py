@@ -10,8 +10,9 @@ from agents.herdsman.runtime import Entry
 from engine.core.errors import ExternalError, reason_of
 
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC
-_DETAILS: Final[Mapping[str, str]] = {"custom": "data", "custom_message": "details"}
-_OURS: Final = "pinata-agent-"
+# Where each type of entry that extensions write holds what they have put in.
+_DETAILS_FIELD: Final[Mapping[str, str]] = {"custom": "data", "custom_message": "details"}
+_KIND_PREFIX: Final = "pinata-agent-"
 
 
 class PiHistory:
@@ -91,8 +92,8 @@ class PiHistory:
             return
         self._parents[id_] = parent if isinstance(parent, str) else None
         self._leaf = id_
-        kind, details = entry.get("customType"), entry.get(_DETAILS.get(str(type_), ""))
-        if isinstance(kind, str) and kind.startswith(_OURS):
+        kind, details = entry.get("customType"), entry.get(_DETAILS_FIELD.get(str(type_), ""))
+        if isinstance(kind, str) and kind.startswith(_KIND_PREFIX):
             self._found.append((id_, Entry(kind, details if isinstance(details, dict) else {})))
 
 

@@ -17,6 +17,7 @@ import trio
 
 from agents.backends.pi_fields import Fields, decode_question
 from agents.herdsman.identity import SessionId
+from agents.herdsman.marker import MARKER
 from agents.herdsman.pi_answers import PiAnswers
 from agents.herdsman.pi_commands import PiCommands
 from agents.herdsman.pi_history import PiHistory
@@ -29,8 +30,6 @@ from agents.models.characters import whole_characters
 from engine.core.errors import ExternalError
 from engine.core.quote import quote_value
 
-# What an input begins with that stands for a message of the herd; an id follows, and nothing else.
-MARKER: Final = "__PI_HERDSMAN_AGENT_V4__:"
 # Longer than the first start of a Pi takes on a busy machine; a hung one is told by it.
 READY_S: Final = 60.0
 # A Pi answers in milliseconds also while it works; one that does not in this time may be anything.

@@ -11,8 +11,9 @@ import trio
 
 from agents.backends.pi_secrets import ReadingPlace
 from agents.herdsman.identity import Label, SessionId
+from agents.herdsman.marker import MARKER
 from agents.herdsman.pi_reader import PiLead, open_talk
-from agents.herdsman.pi_talk import MARKER, PiTalk
+from agents.herdsman.pi_talk import PiTalk
 from agents.herdsman.recent_output import RecentOutput
 from agents.herdsman.record import ProcessStamp
 from agents.herdsman.session_file import begin_managed_session

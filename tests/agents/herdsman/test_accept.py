@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from agents.herdsman.accept import (
-    MARKER_PREFIX,
     Accepted,
     Known,
     Moment,
@@ -15,6 +14,7 @@ from agents.herdsman.accept import (
     judge,
     refused,
 )
+from agents.herdsman.marker import MARKER
 from agents.herdsman.record import (
     Acknowledgement,
     Ask,
@@ -177,7 +177,7 @@ def test_request_that_was_answered_is_not_answered_again(kind: RequestKind) -> N
 
 @pytest.mark.parametrize("rest", ["", f"{TASK}", f"{TASK} and more"])
 def test_text_that_is_a_control_marker_reaches_no_model(rest: str) -> None:
-    marker = asked(RequestKind.STEER, text=MARKER_PREFIX + rest)
+    marker = asked(RequestKind.STEER, text=MARKER + rest)
     verdict = judge(marker, ACTIVE, None, AT_WORK)
     assert isinstance(verdict, Refused)
     assert verdict.code is RejectionCode.INVALID

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from agents.herdsman.accept import MARKER_PREFIX
 from agents.herdsman.conversation_text import (
     TOOL_RESULT_LIMIT_BYTES,
     TRANSCRIPT_LIMIT_BYTES,
@@ -13,6 +12,7 @@ from agents.herdsman.conversation_text import (
     conversation_text,
 )
 from agents.herdsman.identity import SessionId
+from agents.herdsman.marker import MARKER
 from agents.herdsman.runtime import REQUEST, RESULT
 from engine.core.errors import CorruptionError
 
@@ -95,7 +95,7 @@ def test_what_is_nobodys_word_is_left_out() -> None:
     saved.add("custom", customType="pinata-agent-identity", data={"label": "scout"})
     saved.add("custom_message", customType=RESULT, content="result of a child", display=True)
     saved.add("custom_message", customType="other", content="of an extension", display=True)
-    saved.say("user", f"{MARKER_PREFIX}0198c0de-0000-7000-8000-000000000009")
+    saved.say("user", f"{MARKER}0198c0de-0000-7000-8000-000000000009")
     saved.add("label", targetId="00000001", label="here")
     saved.add("session_info", name="a name")
     assert saved.text() == ConversationText("User:\nlook\n\nAssistant:\nseen", was_cut=False)

@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agents.herdsman.accept import MARKER_PREFIX
 from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import GenerationId, Label
+from agents.herdsman.marker import MARKER
 from agents.herdsman.record import Binding, RejectionCode, RequestKind
 from agents.herdsman.references import binding_details
 from agents.herdsman.runtime import BINDING, REQUEST, Lifecycle, request_message
@@ -224,7 +224,7 @@ async def test_text_that_is_a_marker_is_swallowed(herd_clock: MockClock, tmp_pat
         await pen.start()
         await pen.give()
         before = await pen.wait_state(lambda state: state.injection is None)
-        text = f"{MARKER_PREFIX}{uid('any')} and more"
+        text = f"{MARKER}{uid('any')} and more"
         said = await pen.tell(pen.request("steer", RequestKind.STEER, text))
         assert said.code is RejectionCode.INVALID
         after = await pen.state()

@@ -17,8 +17,9 @@ import trio
 from agents.herdsman import pi_talk
 from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import RequestId
+from agents.herdsman.marker import MARKER
 from agents.herdsman.pi_agent import open_pi
-from agents.herdsman.pi_talk import MARKER, PiTalk
+from agents.herdsman.pi_talk import PiTalk
 from agents.herdsman.record import RequestKind
 from agents.herdsman.runtime import (
     GUIDANCE,
