@@ -19,7 +19,7 @@ from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import RequestId
 from agents.herdsman.injection import queue_steer
 from agents.herdsman.record import Ask, RejectionCode, Request, RequestKind, State
-from agents.herdsman.records import UnreadableRecordError
+from agents.herdsman.record_form import UnreadableRecordError
 from agents.herdsman.references import binding_details, import_bindings
 from agents.herdsman.runtime import BINDING
 from engine.core.errors import ExternalError

@@ -12,7 +12,7 @@ from agents.herdsman.duty import TROUBLES, Duty, GoneError
 from agents.herdsman.errors import HerdError, broken, busy, invalid
 from agents.herdsman.identity import AskId
 from agents.herdsman.record import Ask, Binding, Contents, State
-from agents.herdsman.records import ASK
+from agents.herdsman.record_form import ASK
 from agents.herdsman.runtime import HerdTool, ToolReply
 from agents.herdsman.settlement import Undelivered, why_not_ask
 from agents.models.port import ToolDeclaration

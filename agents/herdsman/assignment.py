@@ -14,7 +14,7 @@ from agents.herdsman.identity import Correlation, GenerationId, Handle, Label, R
 from agents.herdsman.persona import expand_persona
 from agents.herdsman.policy import Effective
 from agents.herdsman.record import Request, RequestKind
-from agents.herdsman.records import request_size
+from agents.herdsman.record_form import request_size
 from agents.herdsman.saved_session import ManagedSession
 
 # As long as those that backends give; a longer one is found out once the agent is up.

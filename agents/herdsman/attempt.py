@@ -15,7 +15,7 @@ from agents.herdsman.errors import Category, HerdError, Trouble, ambiguous, brok
 from agents.herdsman.identity import Identity
 from agents.herdsman.presence import Presence, observe
 from agents.herdsman.record import State
-from agents.herdsman.records import request_size
+from agents.herdsman.record_form import request_size
 from agents.herdsman.runtime import Inventory, Preparation
 from agents.herdsman.submit import leave, wait_answer
 from agents.herdsman.traces import Traces

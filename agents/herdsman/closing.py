@@ -19,7 +19,7 @@ from agents.herdsman.owed import owed_results
 from agents.herdsman.preflight import ClosePlan, CloseStep, check_closable
 from agents.herdsman.presence import Presence
 from agents.herdsman.record import Contents, State
-from agents.herdsman.records import UnreadableRecordError
+from agents.herdsman.record_form import UnreadableRecordError
 from agents.herdsman.references import Canonical
 from engine.core.errors import PinataError
 

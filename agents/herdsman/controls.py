@@ -23,7 +23,7 @@ from agents.herdsman.record import (
     Request,
     RequestKind,
 )
-from agents.herdsman.records import request_size
+from agents.herdsman.record_form import request_size
 from agents.herdsman.submit import CONTROL_PATIENCE_S, leave, wait_answer
 
 _CATEGORIES: Final = {

@@ -25,7 +25,7 @@ from agents.herdsman.owed import others_of, task_to_deliver
 from agents.herdsman.owner import OwnerAwayError
 from agents.herdsman.presence import Presence
 from agents.herdsman.record import Contents, Result
-from agents.herdsman.records import UnreadableRecordError
+from agents.herdsman.record_form import UnreadableRecordError
 from agents.herdsman.references import highest_index
 from agents.herdsman.result_text import Delivery, is_delivered, result_message
 from agents.herdsman.runtime import Entry

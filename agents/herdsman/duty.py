@@ -17,7 +17,7 @@ from agents.herdsman.identity import Identity, RequestId, SessionId
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import State
-from agents.herdsman.records import UnreadableRecordError
+from agents.herdsman.record_form import UnreadableRecordError
 from agents.herdsman.runtime import FAULT, REQUEST, Conversation, Ended, Lifecycle
 from agents.herdsman.settlement import Undelivered
 from agents.herdsman.signals import Listener

@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 from agents.herdsman.identity import GenerationId, is_uuid
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import ProcessStamp
-from agents.herdsman.records import process_faults
+from agents.herdsman.record_form import process_faults
 from engine.core.errors import ExternalError, PinataError, reason_of
 from engine.system import files, strays
 from engine.system.identity import ProcessIdentity, is_alive as runs, now_ticks

@@ -26,7 +26,7 @@ from agents.herdsman.mailbox_folder import (
 from agents.herdsman.mailbox_locks import claimed, refuse_busy
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Contents, Request, Result, State
-from agents.herdsman.records import ASK, REQUEST, RESULT, STATE, Form, UnreadableRecordError
+from agents.herdsman.record_form import ASK, REQUEST, RESULT, STATE, Form, UnreadableRecordError
 from engine.core.errors import PinataError, reason_of
 
 T = TypeVar("T")

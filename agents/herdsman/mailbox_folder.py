@@ -29,7 +29,7 @@ from agents.herdsman.record import (
     State,
     UnclearPending,
 )
-from agents.herdsman.records import ASK, REQUEST, RESULT, STATE, Form, UnreadableRecordError
+from agents.herdsman.record_form import ASK, REQUEST, RESULT, STATE, Form, UnreadableRecordError
 from engine.core.errors import ConflictError, CorruptionError, reason_of
 from engine.system import faults, files
 from engine.system.holder import read_live_holder

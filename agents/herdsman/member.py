@@ -20,7 +20,7 @@ from agents.herdsman.injection import put_in
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import State
-from agents.herdsman.records import UnreadableRecordError
+from agents.herdsman.record_form import UnreadableRecordError
 from agents.herdsman.retirement import Step, is_retired, mark, step
 from agents.herdsman.rounds import Rounds
 from agents.herdsman.runtime import (

@@ -11,7 +11,7 @@ import trio
 from agents.herdsman.duty import RETRY_S, TROUBLES, Duty
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.record import Result, State
-from agents.herdsman.records import RESULT, RESULT_LIMIT_BYTES
+from agents.herdsman.record_form import RESULT, RESULT_LIMIT_BYTES
 from agents.herdsman.settlement import (
     belongs,
     completed,

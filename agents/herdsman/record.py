@@ -1,4 +1,4 @@
-"""The records of a mailbox, as values. Their stored form, and its limits, are in `records`.
+"""The records of a mailbox, as values. Their stored form, and its limits, are in `record_form`.
 
 Times are milliseconds since 1970-01-01 UTC.
 """

@@ -17,7 +17,7 @@ from agents.herdsman.mailbox_folder import (
 )
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents
-from agents.herdsman.records import UnreadableRecordError
+from agents.herdsman.record_form import UnreadableRecordError
 from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import one_line
 from engine.system.clock import SystemClock

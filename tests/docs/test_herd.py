@@ -25,7 +25,7 @@ from agents.herdsman.policy import effective
 from agents.herdsman.premises import Premises
 from agents.herdsman.projection import AgentState
 from agents.herdsman.record import Result
-from agents.herdsman.records import RESULT_LIMIT_BYTES
+from agents.herdsman.record_form import RESULT_LIMIT_BYTES
 from agents.herdsman.result_text import (
     TEXT_LIMIT_BYTES,
     TEXT_LIMIT_LINES,

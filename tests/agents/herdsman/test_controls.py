@@ -18,7 +18,7 @@ from agents.herdsman.identity import GenerationId, RequestId
 from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Binding, RejectionCode, Request, RequestKind, State
-from agents.herdsman.records import REQUEST
+from agents.herdsman.record_form import REQUEST
 from agents.herdsman.runtime import BINDING, Entry, Lifecycle
 from agents.herdsman.submit import leave
 from tests.support.herd_owners import TASK, Stage

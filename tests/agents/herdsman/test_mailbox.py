@@ -25,7 +25,7 @@ from agents.herdsman.record import (
     RequestKind,
     UnclearPending,
 )
-from agents.herdsman.records import STATE_LIMIT_BYTES, UnreadableRecordError
+from agents.herdsman.record_form import STATE_LIMIT_BYTES, UnreadableRecordError
 from agents.herdsman.signals import ANYTHING
 from engine.system import faults
 from tests.support.herd_boxes import (

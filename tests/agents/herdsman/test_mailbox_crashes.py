@@ -18,7 +18,7 @@ from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.mailbox_folder import MailboxFolder
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents
-from agents.herdsman.records import STATE, UnreadableRecordError
+from agents.herdsman.record_form import STATE, UnreadableRecordError
 from agents.herdsman.scan import scan
 from tests.support.deaths import Died, dying_at, passed_points
 from tests.support.guard import blocking_allowed

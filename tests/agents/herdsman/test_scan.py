@@ -9,7 +9,7 @@ import trio
 from agents.herdsman.findings import Scan
 from agents.herdsman.mailbox_folder import folder_name
 from agents.herdsman.premises import Premises
-from agents.herdsman.records import STATE
+from agents.herdsman.record_form import STATE
 from agents.herdsman.scan import _touched_ns, scan
 from engine.core.errors import ExternalError
 from tests.support.deaths import failing_reads

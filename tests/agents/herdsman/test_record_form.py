@@ -1,4 +1,4 @@
-"""Tests of `agents.herdsman.records`."""
+"""Tests of `agents.herdsman.record_form`."""
 
 import json
 import math
@@ -26,7 +26,7 @@ from agents.herdsman.record import (
     Result,
     State,
 )
-from agents.herdsman.records import (
+from agents.herdsman.record_form import (
     ASK,
     REQUEST,
     RESULT,
