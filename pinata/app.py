@@ -144,39 +144,39 @@ async def call_for_session(context: Context, name: str, arguments: object) -> An
     return await call_tool(context, name, arguments)
 
 
-async def list_herds(context: Context) -> list[Answer]:
-    """Return the sessions with agents in the caller's workspace, with what each is told of them.
+async def list_herds(context: Context) -> Answer:
+    """Return the agents that a person reaches from where the caller stands; see `Visit.list_all`.
 
     Raises:
         PinataError: it cannot be told which sessions there are.
     """
-    visit = await _visit(context)
-    herds: list[Answer] = []
-    for lead in await visit.leads():
-        answer = await visit.list_agents(lead)
-        agents = answer["agents"] if answer["ok"] else []
-        error = {} if answer["ok"] else {"error": answer["error"]["message"]}
-        herds.append({"session": lead, "agents": agents, **error})
-    return herds
+    return await (await _visit(context)).list_all()
 
 
 async def call_owner(
-    context: Context, label: str, name: str, arguments: Mapping[str, Any]
+    context: Context,
+    label: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    workspace: str | None = None,
 ) -> Answer:
-    """Return what a tool answers the owner of an agent in the caller's workspace.
+    """Return what a tool answers the owner of an agent.
 
     Args:
         context: the caller's.
         label: the agent's.
         name: of the tool.
         arguments: beside the agent.
+        workspace: that the agent was started in; None means one that is listed where the caller
+            stands.
 
     Raises:
-        PinataError: there is no such agent, or its host does not answer.
+        PinataError: no agent is called so, or the call was not carried out.
     """
     if name not in LOOKING:
         refuse_agents(context.environment)
-    return await (await _visit(context)).call(label, name, arguments)
+    return await (await _visit(context)).call(label, name, arguments, workspace=workspace)
 
 
 async def configure_herd(context: Context, changes: Mapping[str, object]) -> Answer:

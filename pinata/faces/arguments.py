@@ -229,6 +229,12 @@ def _add_herd(commands: _Commands) -> None:
     config.add_argument("value", nargs="?", help="what it shall be; `default` takes it back")
     for command in (inspect, transcript, steer, reply, close):
         command.add_argument("agent", help="its label")
+        command.add_argument(
+            "--in",
+            dest="workspace",
+            metavar="WORKSPACE",
+            help="that the agent was started in, where several have its label",
+        )
     for command in (steer, reply):
         command.add_argument("message", help="what it is to read")
         command.add_argument(

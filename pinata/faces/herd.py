@@ -50,7 +50,7 @@ def _command(tool: re.Match[str]) -> str:
 async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
     if given.action == "list":
-        show(given, {"sessions": await app.list_herds(context)}, _listed)
+        show(given, await app.list_herds(context), _listed)
         return 0
     if given.action == "config":
         show(given, await _configured(context, given.key, given.value), _settings)
@@ -59,7 +59,8 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
     if given.action in ("steer", "reply"):
         files = [str(here() / each) for each in given.file or ()]
         arguments = {"message": given.message, "files": files}
-    answer = await app.call_owner(context, given.agent, f"agent_{given.action}", arguments)
+    tool = f"agent_{given.action}"
+    answer = await app.call_owner(context, given.agent, tool, arguments, workspace=given.workspace)
     if not answer["ok"]:
         raise refusal(answer["error"])
     show(given, answer, _LINES[given.action])
@@ -101,18 +102,20 @@ def _listed(answer: Answer) -> Iterable[str]:
         if "error" in one:
             yield f"  {text.visible(one['error'])}"
         for agent in one["agents"]:
-            yield text.visible(_agent(agent))
+            yield text.visible(_agent(agent, answer["workspace"]))
 
 
-def _agent(agent: Mapping[str, Any]) -> str:
+def _agent(agent: Mapping[str, Any], here: str) -> str:
     if "agent" not in agent:
         return f"  ? {agent['diagnostic']}"
     below = f" (of {agent['parent_label']})" if "parent_label" in agent else ""
+    where = "" if agent["workspace_id"] == here else f"; started in {agent['workspace_id']}"
     tools = [name.removeprefix("agent_") for name in agent["available_tools"]]
     actions = [name for name in tools if name in _LINES]
     can = f"; can be told to {', '.join(actions)}" if actions else ""
     state = "asks" if asks(agent) else agent["state"]
-    return f"{mark_of(agent)} {agent['agent']}{below}: {agent['agent_definition']}, {state}{can}"
+    what = f"{agent['agent_definition']}, {state}{can}{where}"
+    return f"{mark_of(agent)} {agent['agent']}{below}: {what}"
 
 
 def _inspected(answer: Answer) -> Iterable[str]:

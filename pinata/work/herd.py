@@ -31,6 +31,7 @@ from pinata.work.herd_members import AgentTools, Attendants
 from pinata.work.herd_place import Place, current_roster, find_ground, premises_of
 from pinata.work.herd_quiet import is_at_work, untold
 from pinata.work.herd_runtime import FindWay, HerdRuntime
+from pinata.work.herd_strangers import owner_away
 from pinata.work.host_models import HostModels
 from pinata.work.host_owner import LeadSession, OwnerFrame
 from pinata.work.host_seat import Seat
@@ -167,6 +168,9 @@ class Herd:
     async def owner(self, session: SessionId, place: Place) -> Controller:
         """Return the session, or one of its agents, as the owner of agents.
 
+        Those of an agent that is gone, or that never owned any here, are still its own: a person
+        can look at them and close them.
+
         Raises:
             HerdError: it is neither; TARGET_NOT_FOUND.
         """
@@ -175,6 +179,10 @@ class Herd:
         for attendants in self._attendants:
             if session in attendants.controllers:
                 return attendants.controllers[session]
+        lead = await self.controller(place)
+        for one in (await self._look()).view(lead.caller):
+            if one.contents.state.session == session:
+                return owner_away(lead, one.contents.state)
         raise not_found("the agent that this one works for is not there")
 
     async def _controller(self, place: Place) -> Controller:

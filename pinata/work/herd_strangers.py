@@ -1,10 +1,12 @@
-"""The agents of a session whose host is gone, as far as files and processes tell of them."""
+"""Agents of owners that nobody speaks for, as far as files and processes tell of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import trio
 
+from agents.herdsman.caller import Caller
+from agents.herdsman.controller import Birth, Controller
 from agents.herdsman.errors import HerdError, not_found
 from agents.herdsman.identity import Identity, SessionId
 from agents.herdsman.launches import is_alive
@@ -71,6 +73,31 @@ class NoRuntime:
 
     def _refusal(self, label: str) -> HerdError:
         return not_found(f"no host runs the agent {label}")
+
+
+def owner_away(lead: Controller, state: State) -> Controller:
+    """Return an agent that nobody speaks for as the owner of those that it has started.
+
+    Args:
+        lead: the session that it works for, or worked for.
+        state: of the agent.
+    """
+    of = state.of
+    return Controller(
+        premises=lead.premises,
+        runtime=lead.runtime,
+        owner=AwayOwner(state.session),
+        caller=Caller(state.session, of.workspace, state.cwd, is_lead=False, allowed=frozenset()),
+        roster=lead.roster,
+        attendant=no_attendant,
+        agent_dir=lead.agent_dir,
+        home=lead.home,
+    )
+
+
+def no_attendant(_: Birth) -> NoReturn:
+    """Be what makes the agents' halves for those who start none."""
+    raise AssertionError("nobody starts an agent from here")
 
 
 class AwayOwner:

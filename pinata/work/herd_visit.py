@@ -1,21 +1,24 @@
 """A person's way to agents: over the host of the session that they work for, or to what is left.
 
-Agents are meant by their labels, which are unique in a workspace. Whoever owns one, a session or an
-agent of its own, acts for the person; where its host is gone, only looking and clearing up is left.
+A person reaches all agents of the sessions that have one where the person stands, since these are
+what a session shows of itself. A label and the workspace that its agent was started in are one
+agent's alone. Whoever owns it, a session or an agent of its own, acts for the person; where its
+host is gone, only looking and clearing up is left.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import trio
 
 from agents.herdsman.caller import Caller
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.identity import SessionId
 from agents.herdsman.premises import Premises
-from agents.herdsman.record import Contents
+from agents.herdsman.record import State
 from agents.herdsman.scan import scan
 from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
 from engine.records.host import HostRecordV1, hello
@@ -23,7 +26,7 @@ from engine.system import sockets
 from pinata.work.context import Context
 from pinata.work.frames import FrameError, FrameReader, send_frame
 from pinata.work.herd_place import Ground, current_roster
-from pinata.work.herd_strangers import AwayOwner, NoRuntime
+from pinata.work.herd_strangers import AwayOwner, NoRuntime, no_attendant
 from pinata.work.host_record import find_host
 from pinata.work.session import Session
 
@@ -36,7 +39,7 @@ Carry = Callable[[Controller, str, Mapping[str, Any]], Awaitable[dict[str, Any]]
 
 
 class UnknownAgentError(UsageError):
-    """No agent is called so where the caller stands."""
+    """No agent is called so, as far as the caller can reach from where it stands."""
 
     def __init__(self, label: str, workspace: str, known: Sequence[str]) -> None:
         self.label = label
@@ -46,9 +49,34 @@ class UnknownAgentError(UsageError):
         super().__init__(f"no agent is called {label!r} in {workspace}; {there}")
 
 
+class SeveralAgentsError(UsageError):
+    """More than one agent is called so, and none of them was started where the caller stands."""
+
+    def __init__(self, label: str, workspaces: Sequence[str]) -> None:
+        self.label = label
+        places = " and in ".join(workspaces)
+        super().__init__(f"agents called {label!r} were started in {places}: say which with --in")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An agent, and the session that it works for in the end."""
+
+    state: State
+    lead: SessionId
+
+    @property
+    def label(self) -> str:
+        return self.state.of.label
+
+    @property
+    def workspace(self) -> str:
+        return self.state.of.workspace
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A person who looks at the agents of the workspace that they stand in.
+    """A person who looks at agents from the workspace that they stand in.
 
     Attributes:
         context: the person's.
@@ -60,50 +88,97 @@ class Visit:
     ground: Ground
     carry: Carry
 
-    async def leads(self) -> list[SessionId]:
-        """Return the sessions that agents in this workspace work for in the end, sorted.
+    async def list_all(self) -> dict[str, Any]:
+        """Return the sessions that agents here work for in the end, and what each is told of them.
+
+        Returns:
+            The `workspace` that the person stands in, and by their ids the `sessions`, each with
+            its `session`, and its `agents` as `agent_list` has them. One that cannot be asked has
+            none, and an `error` that says why.
 
         Raises:
             ExternalError: the mailboxes cannot be read.
         """
-        here = await self._here()
-        return sorted({_lead(here, one) for one in here})
+        leads = {one.lead for one in self._reached(await self._all())}
+        sessions = [await self._list(lead) for lead in sorted(leads)]
+        return {"workspace": str(self.ground.workspace), "sessions": sessions}
 
-    async def list_agents(self, lead: SessionId) -> dict[str, Any]:
-        """Return what `agent_list` tells a session; where it cannot be asked, an error says why."""
+    async def _list(self, lead: SessionId) -> dict[str, Any]:
+        here = str(self.ground.workspace)
         try:
-            return await self._call(lead, lead, "agent_list", {})
+            answer = await self._call(lead, lead, "agent_list", {}, here)
         except PinataError as error:
             # Other sessions can be asked all the same.
-            return {"ok": False, "error": {"message": str(error)}}
+            return {"session": lead, "agents": [], "error": str(error)}
+        if not answer["ok"]:
+            return {"session": lead, "agents": [], "error": answer["error"]["message"]}
+        return {"session": lead, "agents": answer["agents"]}
 
-    async def call(self, label: str, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def call(
+        self, label: str, tool: str, arguments: Mapping[str, Any], *, workspace: str | None = None
+    ) -> dict[str, Any]:
         """Return what a tool of the herd answers the owner of an agent.
+
+        Args:
+            label: the agent's.
+            tool: its name.
+            arguments: beside the agent.
+            workspace: that the agent was started in, anywhere; None means one that is listed here,
+                rather of this workspace than of another one.
 
         Raises:
             UnknownAgentError: there is none.
+            SeveralAgentsError: several are meant alike.
             PinataError: it was refused, or its host does not answer.
         """
-        here = await self._here()
-        named = next((one for one in here if one.state.of.label == label), None)
-        if named is None:
-            known = sorted(one.state.of.label for one in here)
-            raise UnknownAgentError(label, str(self.ground.workspace), known)
-        lead, owner = _lead(here, named), named.state.of.owner
-        return await self._call(lead, owner, tool, {"agent": label, **arguments})
+        found = await self._find(label, workspace)
+        return await self._call(
+            found.lead, found.state.of.owner, tool, {"agent": label, **arguments}, found.workspace
+        )
 
-    async def _here(self) -> list[Contents]:
-        workspace = str(self.ground.workspace)
-        found = await scan(self.premises)
-        return [one for one in found.contents if one.state.of.workspace == workspace]
+    async def _find(self, label: str, workspace: str | None) -> _Found:
+        known, here = await self._all(), str(self.ground.workspace)
+        if workspace is None:
+            known, where = self._reached(known), here
+        else:
+            where = await trio.to_thread.run_sync(os.path.realpath, self.ground.cwd / workspace)
+            known = [one for one in known if one.workspace in (workspace, where)]
+        named = [one for one in known if one.label == label]
+        nearest = [one for one in named if one.workspace == here] or named
+        if not nearest:
+            raise UnknownAgentError(label, where, sorted({one.label for one in known}))
+        if len(nearest) > 1:
+            raise SeveralAgentsError(label, [one.workspace for one in nearest])
+        return nearest[0]
+
+    async def _all(self) -> list[_Found]:
+        """Return all agents of the user, by workspace and label."""
+        states = [one.state for one in (await scan(self.premises)).contents]
+        owners = {(one.of.workspace, one.session): one.of.owner for one in states}
+        return [_Found(one, _lead(owners, one)) for one in states]
+
+    def _reached(self, known: Sequence[_Found]) -> list[_Found]:
+        """Return those of the sessions that have an agent here, wherever each of them works."""
+        leads = {one.lead for one in known if self._is_here(one)}
+        return [one for one in known if one.lead in leads]
+
+    def _is_here(self, one: _Found) -> bool:
+        """Return whether an agent is of this workspace, by whatever name that had."""
+        workspace = self.ground.workspace
+        return one.workspace == str(workspace) or Path(one.state.cwd).is_relative_to(workspace)
 
     async def _call(
-        self, lead: SessionId, owner: SessionId, tool: str, arguments: Mapping[str, Any]
+        self,
+        lead: SessionId,
+        owner: SessionId,
+        tool: str,
+        arguments: Mapping[str, Any],
+        workspace: str,
     ) -> dict[str, Any]:
         record = await find_host(Session.of(lead, self.context.environment))
         stream = None if record is None else await _connect(record)
         if record is None or stream is None:
-            stranger = self._stranger(owner, is_lead=owner == lead)
+            stranger = self._stranger(owner, workspace, is_lead=owner == lead)
             return await self.carry(stranger, tool, arguments)
         async with stream:
             return await _ask(stream, self._hello(record, lead, owner), tool, arguments)
@@ -112,29 +187,32 @@ class Visit:
         where = {"owner": owner, "cwd": str(self.ground.cwd), "trust": self.ground.trust}
         return {**hello(record.token, "person", lead), **where}
 
-    def _stranger(self, owner: SessionId, *, is_lead: bool) -> Controller:
-        """Return an owner that nobody speaks for and whose agents no process runs."""
-        workspace, cwd = str(self.ground.workspace), str(self.ground.cwd)
+    def _stranger(self, owner: SessionId, workspace: str, *, is_lead: bool) -> Controller:
+        """Return an owner that nobody speaks for and whose agents no process runs.
+
+        Args:
+            owner: its session.
+            workspace: that its agent was started in; an agent has none in any other.
+            is_lead: it is a person's session.
+        """
+        cwd = str(self.ground.cwd)
         return Controller(
             premises=self.premises,
             runtime=NoRuntime(),
             owner=AwayOwner(owner),
             caller=Caller(owner, workspace, cwd, is_lead=is_lead),
             roster=lambda: current_roster(self.context, self.ground),
-            attendant=_no_attendant,
+            attendant=no_attendant,
         )
 
 
-def _no_attendant(_: Birth) -> NoReturn:
-    raise AssertionError("nobody starts an agent from here")
-
-
-def _lead(here: Sequence[Contents], one: Contents) -> SessionId:
-    """Return the session that an agent works for in the end."""
-    by_session = {each.state.session: each.state.of.owner for each in here}
-    lead = one.state.of.owner
-    for _ in here:
-        lead = by_session.get(lead, lead)
+def _lead(owners: Mapping[tuple[str, SessionId], SessionId], state: State) -> SessionId:
+    """Return the session that an agent works for in the end; in a circle, one of those in it."""
+    workspace, lead = state.of.workspace, state.of.owner
+    met = {state.session}
+    while lead not in met and (workspace, lead) in owners:
+        met.add(lead)
+        lead = owners[workspace, lead]
     return lead
 
 

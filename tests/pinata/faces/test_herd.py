@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,18 @@ from pinata.faces import cli
 from pinata.faces.arguments import parse
 from pinata.faces.herd import COMMANDS, refusal
 from pinata.faces.host import HostFace
+from pinata.work.herd_place import Place
 from pinata.work.host import Setting, open_host
 from pinata.work.host_client import attach
 from pinata.work.host_record import find_host
 from pinata.work.session import Session
 from tests.support.bridges import pi_in
 from tests.support.herd_desk import define_in
-from tests.support.herd_hosts import open_herd_host
+from tests.support.herd_hosts import HerdHost, open_herd_host
 from tests.support.hosts import Client, Frame
 from tests.support.programs import open_beacon, wait_end
 from tests.support.projects import Project, says, shell
+from tests.support.repos import RepoBuilder
 
 pytestmark = pytest.mark.slow
 
@@ -73,11 +76,13 @@ async def hosted(project: Project, key: str = KEY) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def attached(project: Project, key: str = KEY) -> AsyncIterator[Client]:
+async def attached(
+    project: Project, key: str = KEY, *, cwd: Path | None = None
+) -> AsyncIterator[Client]:
     """Have the session's program there, which owns agents and is told nothing."""
     first = {"type": "hello", "v": 1, "role": "session", "session": key}
-    cwd = str(project.repo.root)
-    attachment = await attach(Session.of(key, project.env), {}, first | {"cwd": cwd})
+    where = str(cwd or project.repo.root)
+    attachment = await attach(Session.of(key, project.env), {}, first | {"cwd": where})
     async with attachment.stream as stream:
         client = Client(stream, attachment.heard)
         await client.expect("welcome")
@@ -116,7 +121,8 @@ async def until(herd: Herd, expected: str) -> None:
 
 async def test_nobody_has_agents_where_none_were_started(herd: Herd) -> None:
     assert await herd("list") == "no agents\n"
-    assert json.loads(await herd("list", "--json")) == {"sessions": []}
+    nobody = {"workspace": str(Path.cwd()), "sessions": []}
+    assert json.loads(await herd("list", "--json")) == nobody
     assert await refused(herd("inspect", "eye")) == (
         2,
         f"no agent is called 'eye' in {Path.cwd()}; there are none",
@@ -188,6 +194,123 @@ async def test_what_is_left_of_agents_without_a_host_is_seen_read_and_closed(
     assert (code, why.endswith("; there is eye")) == (2, True)
     assert await herd("close", "eye") == "eye is closed\n"
     assert await herd("list") == "no agents\n"
+
+
+async def delegate_from(host: HerdHost, cwd: Path, label: str) -> None:
+    """Have the session start an agent while it stands in another folder."""
+    owner = await host.herd.owner(host.session, Place(cwd, None))
+    context = replace(host.context, cwd=cwd, herd=owner)
+    arguments = {"definition": "scout", "label": label, "task": f"Look after {label}."}
+    answer = await app.call_for_session(context, "agent_delegate", arguments)
+    assert answer["ok"], answer
+
+
+async def until_all(host: HerdHost, count: int) -> None:
+    while list((await host.agents()).values()) != ["working"] * count:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_agents_that_a_session_started_elsewhere_are_reached_where_they_are_listed(
+    project: Project, herd: Herd, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with open_herd_host(project, KEY) as host:
+        host.define("scout", HANGS)
+        await host.delegate("scout", "eye")
+        await delegate_from(host, elsewhere, "far")
+        await until_all(host, 2)
+    let_die(project)
+    listed = await herd("list")
+    assert f"far: scout, lost; can be told to transcript, close; started in {elsewhere}\n" in listed
+    assert "eye: scout, lost; can be told to transcript, close\n" in listed
+    assert "Look after far." in await herd("transcript", "far")
+    assert await herd("close", "far") == "far is closed\n"
+    assert await herd("close", "eye") == "eye is closed\n"
+
+
+async def test_agents_started_elsewhere_are_reached_while_their_host_lives(
+    project: Project, herd: Herd, tmp_path: Path
+) -> None:
+    define(project, "asker", says("ask_owner", question="One or two?"), HANGS)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with hosted(project):
+        async with attached(project, cwd=elsewhere) as client:
+            await delegate(client, "asker", "far")
+        async with attached(project) as client:
+            await delegate(client, "asker", "eye")
+        await until(herd, "! eye: asker, asks")
+        await until(herd, "! far: asker, asks")
+        assert f"; started in {elsewhere}\n" in await herd("list")
+        assert "ask_owner" in await herd("inspect", "far")
+        assert await herd("reply", "far", "Two.") == "far has taken it\n"
+        assert await herd("steer", "far", "Hurry.") == "far has taken it\n"
+        assert "Two." in await herd("transcript", "far")
+        assert await herd("close", "far") == "far is closed\n"
+        assert await herd("close", "eye") == "eye is closed\n"
+
+
+async def test_agents_of_an_agent_that_is_gone_are_reached_while_the_host_of_the_session_lives(
+    project: Project, herd: Herd
+) -> None:
+    starts = says("agent_delegate", definition="scout", label="child", task="Wait.")
+    async with open_herd_host(project, KEY) as host:
+        host.define("scout", HANGS)
+        host.define("boss", starts, HANGS, agents=["scout"])
+        await host.delegate("boss", "boss")
+        await host.until({"boss": "working", "child": "working"})
+    let_die(project)
+    async with hosted(project):
+        assert "child (of boss): scout, lost" in await herd("list")
+        assert "Wait." in await herd("transcript", "child")
+        assert (await refused(herd("steer", "child", "Go.")))[0] == 4
+        assert await herd("close", "child") == "child is closed\n"
+        assert await herd("close", "boss") == "boss is closed\n"
+
+
+async def test_agents_are_reached_after_their_workspace_got_another_name(
+    project: Project, herd: Herd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "plain" / "below"
+    below.mkdir(parents=True)
+    async with open_herd_host(project, KEY) as host:
+        host.define("scout", HANGS)
+        await delegate_from(host, below, "eye")
+        await until_all(host, 1)
+    let_die(project)
+    made = RepoBuilder.create(tmp_path / "made").root
+    (made / ".git").rename(tmp_path / "plain" / ".git")
+    monkeypatch.chdir(tmp_path / "plain")
+    assert f"eye: scout, lost; can be told to transcript, close; started in {below}" in await herd(
+        "list"
+    )
+    assert "Look after eye." in await herd("transcript", "eye")
+    assert await herd("close", "eye") == "eye is closed\n"
+
+
+async def test_agents_of_one_label_are_told_apart_by_where_they_were_started(
+    project: Project, herd: Herd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [tmp_path / name for name in ("left", "right", "middle")]
+    for number, place in enumerate(places[:2]):
+        place.mkdir()
+        async with open_herd_host(project, f"s{number}") as host:
+            host.define("scout", HANGS)
+            await host.delegate("scout", f"eye-{number}")
+            await delegate_from(host, place, "far")
+            await until_all(host, 2)
+    let_die(project)
+    code, why = await refused(herd("transcript", "far"))
+    left, right, _ = places
+    assert (code, why.endswith(f"in {left} and in {right}: say which with --in")) == (2, True)
+    assert "Look after far." in await herd("transcript", "far", "--in", str(left))
+    assert await herd("close", "far", "--in", "../left") == "far is closed\n"
+    code, why = await refused(herd("close", "far", "--in", str(left)))
+    assert (code, f"in {left}; there are none" in why) == (2, True)
+    # The other one is meant now, and from where it was started it always was.
+    monkeypatch.chdir(right)
+    assert await herd("close", "far") == "far is closed\n"
 
 
 async def test_agent_may_look_and_change_nothing(project: Project, herd: Herd) -> None:
