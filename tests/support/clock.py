@@ -3,6 +3,8 @@
 import trio
 import trio.testing
 
+from engine.system.family import has_children
+
 
 class FakeClock:
     """Tells the time that it was given."""
@@ -26,12 +28,14 @@ class LoopClock:
 
 
 def patient_clock() -> trio.testing.MockClock:
-    """Return a mock clock that jumps over waiting, but never while a thread works."""
+    """Return a mock clock that jumps over waiting, never while a thread or a child works."""
     clock = trio.testing.MockClock(autojump_threshold=0.001)
     jump = clock._autojump
 
     def jump_if_idle() -> None:
-        if trio.to_thread.current_default_thread_limiter().borrowed_tokens == 0:
+        threads = trio.to_thread.current_default_thread_limiter()
+        # What waits for a program waits for its end or its output, and not for a time.
+        if threads.borrowed_tokens == 0 and not has_children():
             jump()
 
     clock._autojump = jump_if_idle  # type: ignore[method-assign]  # there is no other way in
