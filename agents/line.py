@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from engine.system.bell import Bell
+
 
 class Line:
     """Lets its users through one after the other, in the order in which they came.
@@ -22,7 +24,7 @@ class Line:
         """
         self._delay_s = delay_s
         self._door = trio.StrictFIFOLock()
-        self._changed = trio.Event()
+        self._changed = Bell()
         self._inside = 0
 
     @property
@@ -32,8 +34,7 @@ class Line:
 
     def wake(self) -> None:
         """Have the first in line look again: what its delay depends on has changed."""
-        self._changed.set()
-        self._changed = trio.Event()
+        self._changed.ring()
 
     @asynccontextmanager
     async def passed(self) -> AsyncIterator[None]:

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import trio
-
 from agents.herdsman.identity import SessionId
 from agents.herdsman.runtime import RESULT, Conversation, Entry, Lifecycle, Message
+from engine.system.bell import Bell
 
 
 class ConversationOwner:
@@ -15,12 +14,11 @@ class ConversationOwner:
     def __init__(self, conversation: Conversation) -> None:
         """Begin with a conversation that is open."""
         self._conversation = conversation
-        self._changed = trio.Event()
+        self._changed = Bell()
 
     def change(self) -> None:
         """Note that the agent may have come to rest, or begun to work."""
-        self._changed.set()
-        self._changed = trio.Event()
+        self._changed.ring()
 
     @property
     def session(self) -> SessionId:

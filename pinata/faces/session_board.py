@@ -10,6 +10,7 @@ from engine.core.ids import RunId
 from engine.core.outcome import Status
 from engine.core.view import RunView
 from engine.records.host import status, widget
+from engine.system.bell import Bell
 from engine.system.clock import Clock
 from pinata.faces.board import Row, row
 from pinata.faces.herd_board import Agent, herd_lines, herd_status
@@ -50,7 +51,7 @@ class SessionBoard:
         self._clock = clock
         self._runs: list[_OneOfSeveral] = []
         self._herd: Sequence[Agent] = ()
-        self._news = trio.Event()
+        self._news = Bell()
 
     def begin(self) -> Observer:
         """See `pinata.work.observer.Onlooker`."""
@@ -77,8 +78,7 @@ class SessionBoard:
         return [one for one in self._runs if one.run is not None]
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+        self._news.ring()
 
     async def show(self, send: Send) -> None:
         """Send `status` and `widget` frames when something has changed; never returns.
@@ -87,7 +87,7 @@ class SessionBoard:
         """
         shown = Shown()
         while True:
-            news, is_idle = self._news, not self._at_work
+            news, is_idle = self._news.next, not self._at_work
             shown = await _change(shown, self.shown(), send)
             if not is_idle:
                 await trio.sleep(PAUSE_S)

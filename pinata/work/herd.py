@@ -24,6 +24,7 @@ from agents.herdsman.owner import OwnerAwayError
 from agents.herdsman.record import State
 from agents.herdsman.signals import ANYTHING
 from engine.core.errors import PinataError
+from engine.system.bell import Bell
 from engine.system.identity import identify
 from engine.system.nursery import open_flat_nursery
 from pinata.work.context import Context
@@ -72,14 +73,14 @@ class Herd:
         self._premises = runtime.premises
         self._lead = LeadSession(session)
         self._place: Place | None = None
-        self._moved = trio.Event()
+        self._moved = Bell()
         self._controllers: dict[Place, Controller] = {}
         self._finding = trio.Lock()
         self._making = trio.Lock()
         self._attendants: list[Attendants] = []
         # Agents whose assignments are known to be over; of any other nobody knows that yet.
         self._done: frozenset[GenerationId] = frozenset()
-        self._has_looked = trio.Event()
+        self._has_looked = Bell()
         self._listener = self._premises.signals.listen(ANYTHING)
 
     @contextmanager
@@ -89,8 +90,7 @@ class Herd:
             place = Place(seat.cwd, seat.trust)
             if place != self._place:
                 self._place = place
-                self._moved.set()
-                self._moved = trio.Event()
+                self._moved.ring()
                 self._listener.hear()
             yield
 
@@ -220,7 +220,7 @@ class Herd:
         async with open_flat_nursery() as nursery:
             nursery.start_soon(self._watch)
             while True:
-                moved, place = self._moved, self._place
+                moved, place = self._moved.next, self._place
                 async with open_flat_nursery() as keeping:
                     if place is not None:
                         keeping.start_soon(self._keep, place)
@@ -255,8 +255,7 @@ class Herd:
                 _log.warning("it cannot be told which agents there are: %s", error)
             except Exception:  # noqa: BLE001 - the host goes on; the next look may well succeed
                 _log.exception("it cannot be told which agents there are, by a fault of pinata")
-            self._has_looked.set()
-            self._has_looked = trio.Event()
+            self._has_looked.ring()
             # One after the other, however much happens; at rest nothing does.
             await trio.sleep(PAUSE_S)
 

@@ -23,6 +23,7 @@ from engine.records.host_models import (
     more,
     stream,
 )
+from engine.system.bell import Bell
 
 # A session that starts its host attaches to it a moment later.
 ATTACH_WAIT_S: Final = 5.0
@@ -46,7 +47,7 @@ class HostModels:
         self._lender: _Lender | None = None
         self._client: object = None
         self._preferred: ModelChoice | None = None
-        self._changed = trio.Event()
+        self._changed = Bell()
         self._last_number = 0
 
     @property
@@ -66,8 +67,7 @@ class HostModels:
         self._release()
         client = self._client = object()
         self._lender = _Lender(send, nursery) if lends_models else None
-        self._changed.set()
-        self._changed = trio.Event()
+        self._changed.ring()
         try:
             yield
         finally:

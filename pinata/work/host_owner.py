@@ -23,6 +23,7 @@ from agents.herdsman.runtime import (
 )
 from engine.core.errors import ExternalError
 from engine.records.host_owner import EnteredFrame, HistoryFrame, IdleFrame, enter, read_history
+from engine.system.bell import Bell
 
 Send = Callable[[Mapping[str, Any]], Awaitable[bool]]
 OwnerFrame = IdleFrame | HistoryFrame | EnteredFrame
@@ -41,8 +42,8 @@ class LeadSession:
         """Begin with nobody attached."""
         self._session = session
         self._client: _Client | None = None
-        self._changed = trio.Event()
-        self._sent = trio.Event()
+        self._changed = Bell()
+        self._sent = Bell()
         self._last_number = 0
 
     @contextmanager
@@ -54,8 +55,8 @@ class LeadSession:
             owns_agents: whether the client understands what it is asked here.
         """
         self._release()
-        client = self._client = _Client(send, self._tell_sent) if owns_agents else None
-        self._tell_changed()
+        client = self._client = _Client(send, self._sent.ring) if owns_agents else None
+        self._changed.ring()
         try:
             yield
         finally:
@@ -69,7 +70,7 @@ class LeadSession:
             return
         if isinstance(frame, IdleFrame):
             client.is_idle = frame.idle
-            self._tell_changed()
+            self._changed.ring()
         else:
             client.answered(frame)
 
@@ -95,7 +96,7 @@ class LeadSession:
     @property
     def sent(self) -> trio.Event:
         """Set when a client is given one more thing to put in; each time it is another event."""
-        return self._sent
+        return self._sent.next
 
     async def entries(self) -> Sequence[Entry]:
         """See `OwnerSession`."""
@@ -140,14 +141,6 @@ class LeadSession:
         if not isinstance(answer, kind):
             raise ExternalError("the session answered something else than it was asked")
         return answer
-
-    def _tell_changed(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
-
-    def _tell_sent(self) -> None:
-        self._sent.set()
-        self._sent = trio.Event()
 
     def _release(self) -> None:
         if self._client is not None:

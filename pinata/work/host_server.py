@@ -29,6 +29,7 @@ from engine.records.host import (
 )
 from engine.records.host_models import ListingFrame, PiecesFrame, UsesFrame
 from engine.records.host_owner import EnteredFrame, HistoryFrame, IdleFrame
+from engine.system.bell import Bell
 from engine.system.nursery import open_flat_nursery
 from pinata.work.frames import FrameError, FrameReader
 from pinata.work.host_calls import (
@@ -87,7 +88,7 @@ class HostServer:
             self._perform, self._dispatch.key_of, self._dispatch.look, terms.text_of
         )
         self._life = begin(trio.current_time())
-        self._changed = trio.Event()
+        self._changed = Bell()
         self._has_left = trio.Event()
         self._home = Home(come_home, lambda: runs.broken_off, self._came_home)
         self._seats: dict[int, Seat] = {}
@@ -270,7 +271,7 @@ class HostServer:
 
     async def _watch_time(self) -> None:
         while True:
-            changed, until_s = self._changed, self._life.away_until_s
+            changed, until_s = self._changed.next, self._life.away_until_s
             with trio.CancelScope(deadline=float("inf") if until_s is None else until_s):
                 await changed.wait()
                 continue
@@ -282,8 +283,7 @@ class HostServer:
         if self._life != was:
             _log.info("%s -> %s", was.phase.value, self._life.phase.value)
             self._dispatch.attach(None)
-            self._changed.set()
-            self._changed = trio.Event()
+            self._changed.ring()
         for act in acts:
             self._do(act)
 

@@ -9,6 +9,7 @@ import trio
 from agents.traffic import Traffic
 from engine.core.errors import ConflictError
 from engine.core.ids import RunId
+from engine.system.bell import Bell
 from engine.system.nursery import open_flat_nursery
 from pinata.work.link import Links, open_links
 from pinata.work.observer import Both, NoOnlooker, Observer, Onlooker, Silence
@@ -49,7 +50,7 @@ class Runtime:
         self._closed_because: str | None = None
         self._is_idle = trio.Event()
         self._is_idle.set()
-        self._has_ended = trio.Event()
+        self._has_ended = Bell()
 
     def start(self, observer: Observer, work: Work) -> OwnedRun:
         """Begin the work of a call that carries a run, for somebody who waits for its answer.
@@ -140,8 +141,7 @@ class Runtime:
         finally:
             self._under_way.remove(owned)
             self._onlooker.end(seen_by)
-            self._has_ended.set()
-            self._has_ended = trio.Event()
+            self._has_ended.ring()
             if not self._under_way:
                 self._is_idle.set()
         if not owned.is_awaited and owned.id is not None:
