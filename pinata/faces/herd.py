@@ -1,18 +1,16 @@
 """The commands by which a person looks at managed agents and speaks for those that own them."""
 
-import json
 import re
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agents.herdsman.errors import HerdError
 from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
 from engine.records.json_text import decode_json
 from pinata import app
-from pinata.faces import text
 from pinata.faces.command import Command, here, show
-from pinata.faces.herd_board import asks, mark_of
+from pinata.faces.herd_lines import ACTIONS, list_lines, settings_lines
 from pinata.tools.registry import Answer
 from pinata.work.context import Context
 from pinata.work.observer import Silence
@@ -42,7 +40,7 @@ def for_person(told: str) -> str:
 
 def _command(tool: re.Match[str]) -> str:
     action = tool["action"]
-    if action != "list" and action not in _LINES:
+    if action != "list" and action not in ACTIONS:
         return tool[0]
     return f"{'use ' if tool['call'] else ''}`pinata herd {action}`"
 
@@ -50,10 +48,10 @@ def _command(tool: re.Match[str]) -> str:
 async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
     if given.action == "list":
-        show(given, await app.list_herds(context), _listed)
+        show(given, await app.list_herds(context), list_lines)
         return 0
     if given.action == "config":
-        show(given, await _configured(context, given.key, given.value), _settings)
+        show(given, await _configured(context, given.key, given.value), settings_lines)
         return 0
     arguments: dict[str, Any] = {}
     if given.action in ("steer", "reply"):
@@ -63,7 +61,7 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
     answer = await app.call_owner(context, given.agent, tool, arguments, workspace=given.workspace)
     if not answer["ok"]:
         raise refusal(answer["error"])
-    show(given, answer, _LINES[given.action])
+    show(given, answer, ACTIONS[given.action])
     return 0
 
 
@@ -88,73 +86,6 @@ def _value(text: str) -> object:
         return text
 
 
-def _settings(answer: Answer) -> Iterable[str]:
-    for key, value in answer["settings"].items():
-        yield f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
-
-
-def _listed(answer: Answer) -> Iterable[str]:
-    sessions = answer["sessions"]
-    if not any(one["agents"] or "error" in one for one in sessions):
-        yield "no agents"
-    for one in sessions:
-        yield f"session {text.visible(one['session'])}"
-        if "error" in one:
-            yield f"  {text.visible(one['error'])}"
-        for agent in one["agents"]:
-            yield text.visible(_agent(agent, answer["workspace"]))
-
-
-def _agent(agent: Mapping[str, Any], here: str) -> str:
-    if "agent" not in agent:
-        return f"  ? {agent['diagnostic']}"
-    below = f" (of {agent['parent_label']})" if "parent_label" in agent else ""
-    where = "" if agent["workspace_id"] == here else f"; started in {agent['workspace_id']}"
-    tools = [name.removeprefix("agent_") for name in agent["available_tools"]]
-    actions = [name for name in tools if name in _LINES]
-    can = f"; can be told to {', '.join(actions)}" if actions else ""
-    state = "asks" if asks(agent) else agent["state"]
-    what = f"{agent['agent_definition']}, {state}{can}{where}"
-    return f"{mark_of(agent)} {agent['agent']}{below}: {what}"
-
-
-def _inspected(answer: Answer) -> Iterable[str]:
-    programs = [one["command"] for one in answer.get("process", {}).get("foreground", ())]
-    if programs:
-        yield text.visible(f"programs: {', '.join(programs)}")
-    for line in answer["recent_output"].splitlines():
-        yield text.visible(line)
-
-
-def _read(answer: Answer) -> Iterable[str]:
-    if answer["transcript_truncated"]:
-        yield "(shortened)"
-    for line in answer["transcript"].splitlines():
-        yield text.visible(line)
-
-
-def _told(answer: Answer) -> Iterable[str]:
-    yield f"{answer['agent']} has taken it"
-
-
-def _closed(answer: Answer) -> Iterable[str]:
-    yield f"{answer['agent']} is closed"
-    errors = answer.get("cleanup_errors") or {}
-    if "cleanup_error" in answer:
-        errors = {answer["agent"]: answer["cleanup_error"]}
-    for agent, error in errors.items():
-        yield text.visible(f"{agent}: {error}")
-    for agent, reference in answer.get("kept_results", {}).items():
-        yield text.visible(f"the result of {agent} is kept as {reference}")
-
-
 _TOOL: Final = re.compile(r"(?P<call>\bcall )?(?<!['\"\w])agent_(?P<action>[a-z]+)(?![\w'\"])")
 _DEFAULT: Final = "default"
-_LINES = {
-    "inspect": _inspected,
-    "transcript": _read,
-    "steer": _told,
-    "reply": _told,
-    "close": _closed,
-}
 COMMANDS: Mapping[str, Command] = {"herd": _herd}

@@ -120,7 +120,7 @@ async def until(herd: Herd, expected: str) -> None:
 
 
 async def test_nobody_has_agents_where_none_were_started(herd: Herd) -> None:
-    assert await herd("list") == "no agents\n"
+    assert await herd("list") == f"no agents work in {Path.cwd()}\n"
     nobody = {"workspace": str(Path.cwd()), "sessions": []}
     assert json.loads(await herd("list", "--json")) == nobody
     assert await refused(herd("inspect", "eye")) == (
@@ -157,7 +157,7 @@ async def test_agents_of_a_session_that_is_there_are_seen_corrected_answered_and
         assert "Two." in until_then
         for label in ("hand", "mouth"):
             assert await herd("close", label) == f"{label} is closed\n"
-        assert await herd("list") == "no agents\n"
+        assert await herd("list") == f"no agents work in {Path.cwd()}\n"
 
 
 async def test_agent_of_an_agent_is_spoken_to_as_its_owner_would(
@@ -193,7 +193,7 @@ async def test_what_is_left_of_agents_without_a_host_is_seen_read_and_closed(
     code, why = await refused(herd("inspect", "ear"))
     assert (code, why.endswith("; there is eye")) == (2, True)
     assert await herd("close", "eye") == "eye is closed\n"
-    assert await herd("list") == "no agents\n"
+    assert await herd("list") == f"no agents work in {Path.cwd()}\n"
 
 
 async def delegate_from(host: HerdHost, cwd: Path, label: str) -> None:
