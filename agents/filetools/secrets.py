@@ -11,6 +11,8 @@ from pathlib import Path
 from agents.filetools.tool import ToolFaultError
 
 Identities = frozenset[tuple[int, int]]
+# What is said of such a file, after its name.
+HOLDS_KEYS = "holds the user's keys for models, which no agent reads"
 
 
 def identify_secrets(paths: Iterable[Path]) -> Identities:
@@ -30,4 +32,4 @@ def refuse_secret(found: os.stat_result, secrets: Identities, shown: str) -> Non
         ToolFaultError: it is.
     """
     if (found.st_dev, found.st_ino) in secrets:
-        raise ToolFaultError(f"{shown} holds the user's keys for models, which no agent reads")
+        raise ToolFaultError(f"{shown} {HOLDS_KEYS}")

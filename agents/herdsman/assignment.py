@@ -16,6 +16,7 @@ from agents.herdsman.policy import Effective
 from agents.herdsman.record import Request, RequestKind
 from agents.herdsman.record_form import request_size
 from agents.herdsman.saved_session import ManagedSession
+from agents.models.pi_files import key_files
 
 # As long as those that backends give; a longer one is found out once the agent is up.
 _PROSPECTIVE_HANDLE: Final = Handle("x" * 32)
@@ -87,7 +88,12 @@ class Order:
 
         def expand() -> str:
             definition = self.effective.definition
-            return expand_persona(definition, controller.home, without=message.paths)
+            return expand_persona(
+                definition,
+                controller.home,
+                without=message.paths,
+                secrets=key_files(controller.agent_dir),
+            )
 
         return Assignment(
             operation=self.operation,

@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from agents.filetools.secrets import HOLDS_KEYS, identify_secrets
 from agents.herdsman.artifacts import artifact_path
 from agents.herdsman.config import HerdConfig
 from agents.herdsman.controller import Controller
@@ -24,6 +25,7 @@ from agents.herdsman.premises import Premises
 from agents.herdsman.record import Binding
 from agents.herdsman.references import Canonical, Semantic, parse_reference, resolve
 from agents.herdsman.runtime import Entry
+from agents.models.pi_files import key_files
 from engine.core.errors import reason_of
 from engine.core.quote import quote_value
 
@@ -265,6 +267,9 @@ def _look(sender: Sender, asked: _Named) -> _Attachment:
         os.close(opened)
     if _place(found) != _place(expected) or not stat.S_ISREG(found.st_mode):
         raise _unusable(asked, "another file took its place meanwhile", sender.cwd)
+    # The herd's data lie in Pi's agent directory, beside the keys.
+    if _place(found) in identify_secrets(key_files(sender.premises.root.parent)):
+        raise _unusable(asked, f"it {HOLDS_KEYS}", sender.cwd)
     name = asked.given if of_result else real
     return _Attachment(asked, name, real, found.st_dev, found.st_ino, found.st_size)
 

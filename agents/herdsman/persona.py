@@ -5,9 +5,10 @@ file lies. What a file holds is put in as it is, and not looked through for more
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from agents.filetools.secrets import HOLDS_KEYS, Identities, identify_secrets
 from agents.herd_definition import HerdDefinition, Passage
 from agents.herdsman.errors import invalid
 from engine.core.errors import UsageError
@@ -19,7 +20,11 @@ _MARK = "@"
 
 
 def expand_persona(
-    definition: HerdDefinition, home: Path | None, *, without: Collection[str] = ()
+    definition: HerdDefinition,
+    home: Path | None,
+    *,
+    without: Collection[str] = (),
+    secrets: Iterable[Path] = (),
 ) -> str:
     """Return a definition's text with the files in it, each once, ending in one newline; blocks.
 
@@ -27,17 +32,25 @@ def expand_persona(
         definition: of the agent.
         home: what `~` stands for; None where nobody knows.
         without: real paths of files that the agent gets anyway.
+        secrets: files that no agent gets.
 
     Raises:
         HerdError: INVALID_REQUEST: a file cannot be read, or is no UTF-8 text.
     """
-    seen = set(without)
-    texts = ("\n".join(_lines(definition, passage, home, seen)) for passage in definition.passages)
+    seen, kept_back = set(without), identify_secrets(secrets)
+    texts = (
+        "\n".join(_lines(definition, passage, home, seen, kept_back))
+        for passage in definition.passages
+    )
     return "\n\n".join(text for text in texts if text) + "\n"
 
 
 def _lines(
-    definition: HerdDefinition, passage: Passage, home: Path | None, seen: set[str]
+    definition: HerdDefinition,
+    passage: Passage,
+    home: Path | None,
+    seen: set[str],
+    kept_back: Identities,
 ) -> Iterator[str]:
     for line in passage.text.split("\n"):
         named = _named(line)
@@ -50,7 +63,7 @@ def _lines(
             if real in seen:
                 continue
             seen.add(real)
-            content = _content(path)
+            content = _content(path, kept_back)
         except UsageError as error:
             raise invalid(
                 f"the text of the definition {definition.name} names {quote_value(named)}: {error}",
@@ -75,7 +88,9 @@ def _place(named: str, folder: str, home: Path | None) -> Path:
     return home / named[2:]
 
 
-def _content(path: Path) -> str:
+def _content(path: Path, kept_back: Identities) -> str:
+    if identify_secrets((path,)) & kept_back:
+        raise UsageError(f"it {HOLDS_KEYS}")
     try:
         text = read_input(path, _FILE_LIMIT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -330,6 +330,17 @@ async def test_a_file_of_the_system_that_tells_no_size_is_named(desk: Desk) -> N
     assert (await desk.prepare(str(path))).text == named(path, 0)
 
 
+async def test_the_users_keys_go_with_no_message_by_whatever_name(desk: Desk) -> None:
+    keys = desk.folder.parent / "auth.json"
+    keys.write_text('{"anthropic": {"type": "api_key", "key": "a-key"}}')
+    (desk.folder / "link").symlink_to(keys)
+    (desk.folder / "same").hardlink_to(keys)
+    for given in (str(keys), "../auth.json", "link", "same"):
+        error = await desk.refused(given)
+        assert error.trouble.category is Category.INVALID_REQUEST
+        assert "holds the user's keys for models" in str(error)
+
+
 async def test_a_canonical_reference_puts_the_result_in_under_its_name(desk: Desk) -> None:
     path = desk.put_result()
     prepared = await desk.prepare(CANONICAL)

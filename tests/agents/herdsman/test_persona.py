@@ -49,6 +49,15 @@ def test_a_file_stands_there_once_and_not_if_the_agent_gets_it_anyway(tmp_path: 
     assert expand_persona(given, None, without={str(tmp_path / "one.md")}) == "two\n"
 
 
+def test_the_users_keys_are_no_part_of_a_text(tmp_path: Path) -> None:
+    keys = tmp_path / "auth.json"
+    keys.write_text("{}", "utf-8")
+    (tmp_path / "notes.md").symlink_to("auth.json")
+    given = definition(tmp_path, "@notes.md")
+    with pytest.raises(HerdError, match="holds the user's keys for models"):
+        expand_persona(given, None, secrets=[keys])
+
+
 def test_references_start_from_the_file_that_holds_them(tmp_path: Path) -> None:
     lower, upper = tmp_path / "lower", tmp_path / "upper"
     for folder in (lower, upper):
