@@ -159,6 +159,9 @@ def _serve(listener: socket.socket, held: socket.socket) -> None:
     """Start commands until whoever holds the starter is gone."""
     for module in _LOADED:
         importlib.import_module(module)
+    # Loading covers lines, too; kept here once, they are not written anew by every command.
+    if measured := coverage.Coverage.current():
+        measured.save()
     gc.freeze()
     waiting: list[int] = []
     while held not in select.select([listener, held], [], [])[0]:
