@@ -144,7 +144,9 @@ def _sentence(error: ErrorDetails, schema: Schema, field: str) -> str:
             fault = _after(_path(error["loc"], field), f"{value} {_problem(error)}")
     described = [*outer[:-1], _KEY] if name == _KEY else error["loc"]
     remedy = _walk(schema, described).get("description") if described else None
-    return f"{fault}; it must be {remedy}" if remedy else fault
+    return (
+        fault if not remedy or fault.endswith(f"not {remedy}") else f"{fault}; it must be {remedy}"
+    )
 
 
 def _others(known: Mapping[str, object] | None) -> str:

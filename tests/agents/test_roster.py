@@ -119,7 +119,7 @@ def test_the_digest_follows_what_the_agent_is_and_nothing_else(tmp_path: Path) -
             GOOD.replace("reader", "planner"),
             'x.md: front matter: kind: "planner" is not one of the kn',
         ),
-        (GOOD.replace(": d", ": 5"), "x.md: front matter: description: 5 is not text; it must be"),
+        (GOOD.replace(": d", ": 5"), "x.md: front matter: description: 5 is not text"),
         (GOOD.replace("kind", "codemode: no\nkind"), 'x.md: front matter: codemode: "no" is n'),
         (GOOD.replace("---\n", "---\n- 1\n", 1), "x.md: front matter: line 2: "),
         ("---\n- 1\n---\nx", "x.md: front matter: [1] is not an object"),

@@ -58,6 +58,17 @@ def test_where_there_are_no_other_fields_to_choose_from_that_is_said() -> None:
         assert str(caught.value) == f'unknown field "size"; {rest}'
 
 
+def test_what_would_be_right_is_not_said_twice() -> None:
+    class Switch(Request):
+        """A switch."""
+
+        is_on: Annotated[bool, Field(description="true or false")]
+
+    with pytest.raises(RequestError) as caught:
+        decode(TypeAdapter(Switch), {"isOn": 5})
+    assert str(caught.value) == "isOn: 5 is not true or false"
+
+
 def test_of_several_faults_the_first_field_is_named() -> None:
     assert refusal({"watts": 7, "colour": 5}).startswith("colour: ")
 
