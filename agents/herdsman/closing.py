@@ -88,7 +88,8 @@ async def clear_away(controller: Controller, identity: Identity) -> None:
     seen = await controller.look()
     found = seen.find(controller.caller, identity.of.label, workspace=identity.of.workspace)
     check_same(identity, found.contents)
-    if found.children:
+    is_hiding = controller.caller.is_lead and seen.may_have_hidden(found.contents)
+    if found.children or is_hiding:
         await closing.run()
     else:
         async with _mailbox(controller, identity).claim():

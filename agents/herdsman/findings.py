@@ -2,20 +2,33 @@
 
 from dataclasses import dataclass
 
-from agents.herdsman.record import Contents
+from agents.herdsman.identity import SessionId
+from agents.herdsman.record import Contents, State
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A mailbox that is there and may be anybody's.
+    """A mailbox that is there and whose agent nobody knows.
 
     Attributes:
         folder: its name.
         diagnostic: what is wrong with it, on a line.
+        workspace: that its agent was started in; None where that is not proved.
+        owner: the session that its agent works for; likewise.
     """
 
     folder: str
     diagnostic: str
+    workspace: str | None = None
+    owner: SessionId | None = None
+
+    def may_work_for(self, state: State) -> bool:
+        """Return whether its agent may be one that an agent with this state has started."""
+        return (
+            state.delegates is not False
+            and self.workspace in (None, state.of.workspace)
+            and self.owner in (None, state.session)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +37,7 @@ class Scan:
 
     Attributes:
         contents: of each mailbox whose state is readable, by workspace and label.
-        unreadable: the others, those that were touched last first, and no more than 64.
+        unreadable: the others, those that were touched last first.
     """
 
     contents: tuple[Contents, ...] = ()

@@ -4,7 +4,7 @@ A field without evidence is left out.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from agents.herdsman.activity import inactive_ms
 from agents.herdsman.caller import Caller
@@ -15,6 +15,9 @@ from agents.herdsman.projection import AgentState
 from agents.herdsman.record import Contents, ResultError, UnclearPending
 from agents.herdsman.scan import DIAGNOSTIC_LIMIT_CHARS
 from engine.core.quote import one_line
+
+# As many unreadable mailboxes are told of at most, those that were touched last.
+MOST_UNREADABLE: Final = 64
 
 
 def agent_records(
@@ -40,7 +43,7 @@ def agent_records(
                 "available_tools": [],
                 "diagnostic": one.diagnostic,
             }
-            for one in look.scan.unreadable
+            for one in look.scan.unreadable[:MOST_UNREADABLE]
         )
     return records
 

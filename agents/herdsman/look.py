@@ -112,6 +112,10 @@ class Look:
             )
         return self.evidence(found[0])
 
+    def may_have_hidden(self, contents: Contents) -> bool:
+        """Return whether an agent may have agents of its own whose mailboxes cannot be read."""
+        return any(one.may_work_for(contents.state) for one in self.scan.unreadable)
+
     def plan_close(self, caller: Caller, target: Contents) -> ClosePlan:
         """Return what closing an agent of the caller's own closes.
 
@@ -123,7 +127,7 @@ class Look:
             self.family(target.state.of.workspace),
             self.observe,
             is_lead=caller.is_lead,
-            has_unreadable=bool(self.scan.unreadable),
+            unreadable=self.scan.unreadable,
         )
 
     def tools(self, caller: Caller, visible: Visible) -> tuple[str, ...]:

@@ -162,7 +162,7 @@ class MailboxFolder:
         Raises:
             OSError: that cannot be told.
         """
-        return any(map(_is_request, self._names()))
+        return any(map(is_request, self.names()))
 
     def requests(self) -> list[RequestId]:
         """Return which requests are there, answered or not, readable or not.
@@ -170,7 +170,7 @@ class MailboxFolder:
         Raises:
             OSError: that cannot be told.
         """
-        names = sorted(filter(_is_request, self._names()))
+        names = sorted(filter(is_request, self.names()))
         ids = (name.removeprefix(_REQUEST_PREFIX).removesuffix(_SUFFIX) for name in names)
         return [RequestId(one) for one in ids if is_uuid(one)]
 
@@ -220,7 +220,7 @@ class MailboxFolder:
         Raises:
             OSError: some of it may still be there.
         """
-        names = [name for name in self._names() if name != STATE_NAME]
+        names = [name for name in self.names() if name != STATE_NAME]
         for name in names:
             _delete(self.path / name)
             faults.point("herd.mailbox.emptying")
@@ -245,9 +245,9 @@ class MailboxFolder:
     def _look(self) -> Contents | None:
         state = self.read_state()
         try:
-            names = self._names()
+            names = self.names()
             if state is None:
-                if any(map(_is_request, names)):
+                if any(map(is_request, names)):
                     raise UnreadableRecordError("there are requests without a state")
                 return None
             is_starting = self.is_starting()
@@ -268,7 +268,7 @@ class MailboxFolder:
 
     def _pending(self, names: Iterable[str], state: State) -> Pending:
         acknowledged = _acknowledged(state)
-        waiting = [name for name in names if _is_request(name) and name not in acknowledged]
+        waiting = [name for name in names if is_request(name) and name not in acknowledged]
         if not waiting:
             return NothingPending()
         if len(waiting) > 1:
@@ -302,7 +302,12 @@ class MailboxFolder:
             raise UnreadableRecordError(f"the {form.noun} is no regular file") from error
         return form.decode(data)
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """Return the names of all files there.
+
+        Raises:
+            OSError: something else than a folder stands there, or that cannot be told.
+        """
         if not self._is_folder():
             return []
         return os.listdir(self.path)
@@ -342,15 +347,19 @@ def _acknowledged(state: State) -> frozenset[str]:
     return frozenset(request_name(one) for one in answered if one is not None)
 
 
-def _is_request(name: str) -> bool:
+def is_request(name: str) -> bool:
+    """Return whether a file of this name is a request."""
     return name.startswith(_REQUEST_PREFIX) and name.endswith(_SUFFIX)
+
+
+def is_result(name: str) -> bool:
+    """Return whether a file of this name is a result."""
+    return name.startswith(_RESULT_PREFIX) and name.endswith(_SUFFIX)
 
 
 def _results(names: Iterable[str]) -> frozenset[RequestId]:
     found = (
-        name.removeprefix(_RESULT_PREFIX).removesuffix(_SUFFIX)
-        for name in names
-        if name.startswith(_RESULT_PREFIX) and name.endswith(_SUFFIX)
+        name.removeprefix(_RESULT_PREFIX).removesuffix(_SUFFIX) for name in names if is_result(name)
     )
     return frozenset(RequestId(one) for one in found if is_uuid(one))
 

@@ -181,6 +181,7 @@ async def _first_state(duty: Duty, started: Started) -> str | None:
             definition=duty.given.birth.definition.name,
             proof=started.proof,
             updated_ms=duty.now_ms(),
+            delegates=duty.given.birth.is_delegating,
         )
         await mailbox.write_state(first, creates=True)
         return None

@@ -4,10 +4,11 @@ What is listed as available passes what stands here; a call that is refused says
 helps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.herdsman.errors import HerdError, ambiguous, broken, busy, not_found
+from agents.herdsman.findings import Unreadable
 from agents.herdsman.identity import Identity
 from agents.herdsman.owed import owed_results
 from agents.herdsman.ownership import Family
@@ -70,7 +71,7 @@ def plan_close(
     observe: Callable[[State], Observed],
     *,
     is_lead: bool,
-    has_unreadable: bool,
+    unreadable: Sequence[Unreadable],
 ) -> ClosePlan:
     """Return what closing an agent closes.
 
@@ -83,7 +84,7 @@ def plan_close(
         family: all generations of its workspace, at the same moment.
         observe: tells what an inventory of that moment shows of a generation.
         is_lead: the caller is a person's session.
-        has_unreadable: there is a mailbox that cannot be read; it may be anybody's.
+        unreadable: the mailboxes that cannot be read, at the same moment.
 
     Raises:
         HerdError: something about it cannot be proved, or a result would be lost
@@ -91,13 +92,9 @@ def plan_close(
     """
     if not is_lead:
         concerned: list[tuple[Contents, Identity | None]] = [(target, None)]
-    elif has_unreadable:
-        raise ambiguous(
-            "a mailbox cannot be read, and may be that of an agent which works for this one",
-            next_action="call agent_list for its diagnostic; nothing can be closed until then",
-        )
     else:
         concerned = _cascade(target, family)
+        _check_hidden([contents.state for contents, _ in concerned], unreadable)
     seen = {contents.state.identity: observe(contents.state) for contents, _ in concerned}
     steps = [
         CloseStep(
@@ -111,6 +108,23 @@ def plan_close(
     for step in steps:
         check_closable(step.contents, step.observed, is_orphan=step.is_orphan)
     return ClosePlan(tuple(steps))
+
+
+def _check_hidden(states: Sequence[State], unreadable: Iterable[Unreadable]) -> None:
+    """Check that nobody works for agents whom a look does not show.
+
+    Raises:
+        HerdError: a mailbox that cannot be read may be that of one who does (TARGET_AMBIGUOUS).
+    """
+    for one in unreadable:
+        for state in states:
+            if one.may_work_for(state):
+                raise ambiguous(
+                    f"the mailbox {one.folder} cannot be read, and may be that of an agent which "
+                    f"works for {state.of.label!r}",
+                    next_action="call agent_list for its diagnostic, and ask your user to set the "
+                    f"mailbox aside: `pinata herd set-aside {one.folder}`",
+                )
 
 
 def _cascade(target: Contents, family: Family) -> list[tuple[Contents, Identity | None]]:

@@ -26,6 +26,7 @@ class Premises:
         new_id: gives UUIDs in lower case.
         scans: looks at all mailboxes; see `scan`.
         remembered: what this process found in mailboxes, by their folders' names; see `scan`.
+        workspaces: what their agents were started in, by the same names, which tell one place only.
     """
 
     root: Path
@@ -35,6 +36,7 @@ class Premises:
     new_id: Callable[[], str] = _new_id
     scans: SharedCall[Scan] = field(default_factory=SharedCall, compare=False, repr=False)
     remembered: dict[str, Remembered] = field(default_factory=dict, compare=False, repr=False)
+    workspaces: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def config_file(self) -> Path:

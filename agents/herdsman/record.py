@@ -149,6 +149,7 @@ class State:
         pending_ask: the question that it waits for an answer to.
         completed: the task whose result it has written.
         last_activity_ms: of the active task; see `agents.herdsman.activity`.
+        delegates: it may start agents of its own; None where nobody noted that.
     """
 
     __pydantic_config__ = STORED
@@ -167,6 +168,7 @@ class State:
     result_error: ResultError | None = None
     acknowledgement: Acknowledgement | None = None
     injection: Injection | None = None
+    delegates: bool | None = None
     version: Literal[4] = PROTOCOL
 
     @property

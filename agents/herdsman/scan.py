@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from agents.herdsman.findings import Remembered, Scan, Unreadable
+from agents.herdsman.findings import Remembered, Scan
 from agents.herdsman.mailbox_folder import (
     ASK_NAME,
     STATE_NAME,
@@ -18,12 +18,12 @@ from agents.herdsman.mailbox_folder import (
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents
 from agents.herdsman.record_form import UnreadableRecordError
+from agents.herdsman.unreadable import examine
 from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import one_line
 from engine.system.clock import SystemClock
 
 DIAGNOSTIC_LIMIT_CHARS: Final = 256
-MOST_UNREADABLE: Final = 64
 # Longer than the steps in which a file system tells time.
 SETTLED_MS: Final = 100
 
@@ -44,21 +44,23 @@ async def scan(premises: Premises) -> Scan:
 def _scan(premises: Premises) -> Scan:
     found, unreadable = [], []
     names = _names(premises.mailboxes)
-    for name in premises.remembered.keys() - set(names):
+    for name in premises.workspaces.keys() - set(names):
         premises.remembered.pop(name, None)
+        premises.workspaces.pop(name, None)
     for name in names:
         folder = MailboxFolder.named(premises, name)
         try:
             contents = _read(premises, folder)
         except UnreadableRecordError as error:
             told = one_line(f"mailbox {name}: {error}", DIAGNOSTIC_LIMIT_CHARS)
-            unreadable.append((_touched_ns(folder.path), Unreadable(name, told)))
+            unreadable.append((_touched_ns(folder.path), examine(premises, folder, told)))
         else:
             if contents is not None:
+                premises.workspaces[name] = contents.state.of.workspace
                 found.append(contents)
     found.sort(key=lambda one: (one.state.of.workspace, one.state.of.label))
     unreadable.sort(key=lambda one: (-one[0], one[1].folder))
-    return Scan(tuple(found), tuple(one for _, one in unreadable[:MOST_UNREADABLE]))
+    return Scan(tuple(found), tuple(one for _, one in unreadable))
 
 
 def _read(premises: Premises, folder: MailboxFolder) -> Contents | None:

@@ -133,6 +133,8 @@ async def test_whether_an_agent_delegates_is_known_to_its_own_half(
         ("planner-2", False),
     ]
     assert births[1].definition.agents is None
+    states = [await desk.state(label) for label in ("planner", "planner-2")]
+    assert [state and state.delegates for state in states] == [True, False]
 
 
 @pytest.mark.parametrize("files", [["gone.txt"], ["."], [""]])

@@ -116,7 +116,9 @@ def test_delegating_agent_is_shown_its_own_agents_as_direct_ones() -> None:
     assert "agent_close" in record["available_tools"]
 
 
-def test_mailbox_that_cannot_be_read_is_shown_to_a_lead_and_keeps_all_agents_open() -> None:
+def test_mailbox_that_cannot_be_read_is_shown_to_a_lead_and_keeps_open_who_may_own_it() -> None:
+    leaf = mailbox("leaf", active=TASK, delegates=False)
+    assert "agent_close" in records(looking_at(leaf, unreadable=(BROKEN,)))[0]["available_tools"]
     shown = records(looking_at(ACTIVE, unreadable=(BROKEN,)))
     assert shown[1:] == [
         {
@@ -127,6 +129,12 @@ def test_mailbox_that_cannot_be_read_is_shown_to_a_lead_and_keeps_all_agents_ope
     ]
     assert "agent_close" not in shown[0]["available_tools"]
     assert "agent_steer" in shown[0]["available_tools"]
+
+
+def test_no_more_than_64_mailboxes_that_cannot_be_read_are_told_of() -> None:
+    many = tuple(Unreadable(f"{number:032x}", str(number)) for number in range(70))
+    shown = records(looking_at(unreadable=many))
+    assert [one["diagnostic"] for one in shown] == [str(number) for number in range(64)]
 
 
 def test_result_that_was_lost_is_shown_with_what_helps() -> None:

@@ -1,10 +1,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import pytest
 
 from agents.herdsman.errors import Category, HerdError
+from agents.herdsman.findings import Unreadable
 from agents.herdsman.identity import Label
 from agents.herdsman.ownership import Family
 from agents.herdsman.preflight import (
@@ -21,6 +22,7 @@ from agents.herdsman.projection import Evidence
 from agents.herdsman.record import Contents, State, UnclearPending
 from agents.herdsman.runtime import Lifecycle
 from tests.support.herd_records import (
+    LEAD,
     LOST,
     TASK,
     UNKNOWN,
@@ -51,14 +53,14 @@ def plan(
     target: Contents,
     *others: Contents,
     is_lead: bool = True,
-    has_unreadable: bool = False,
+    unreadable: Sequence[Unreadable] = (),
     seen: dict[str, Observed] | None = None,
 ) -> ClosePlan:
     def observe(state: State) -> Observed:
         return (seen or {}).get(state.of.label, live(Contents(state)))
 
     family = Family((target, *others), WORKSPACE)
-    return plan_close(target, family, observe, is_lead=is_lead, has_unreadable=has_unreadable)
+    return plan_close(target, family, observe, is_lead=is_lead, unreadable=unreadable)
 
 
 def labels(made: ClosePlan) -> list[Label]:
@@ -151,11 +153,57 @@ def test_agent_that_is_being_started_is_not_closed() -> None:
     assert refused(plan, starting)[0] is Category.AGENT_BUSY
 
 
+def broken(**known: Any) -> Unreadable:
+    return Unreadable("0" * 32, "its state is damaged", **known)
+
+
 def test_mailbox_that_cannot_be_read_stops_closes_of_a_lead_and_of_nobody_else() -> None:
-    category, message = refused(plan, ACTIVE, has_unreadable=True)
+    category, message = refused(plan, ACTIVE, unreadable=[broken()])
     assert category is Category.TARGET_AMBIGUOUS
-    assert "cannot be read" in message
-    assert labels(plan(ACTIVE, has_unreadable=True, is_lead=False)) == ["scout"]
+    assert f"the mailbox {'0' * 32} cannot be read" in message
+    assert labels(plan(ACTIVE, unreadable=[broken()], is_lead=False)) == ["scout"]
+
+
+@pytest.mark.parametrize(
+    ("known", "is_in_the_way"),
+    [
+        ({}, True),
+        ({"workspace": WORKSPACE}, True),
+        ({"workspace": "/other"}, False),
+        ({"owner": session("parent")}, True),
+        ({"owner": session("a")}, True),
+        ({"owner": LEAD}, False),
+        ({"workspace": WORKSPACE, "owner": session("bystander")}, False),
+        ({"workspace": WORKSPACE, "owner": session("parent")}, True),
+        ({"workspace": "/other", "owner": session("parent")}, False),
+    ],
+)
+def test_mailbox_that_cannot_be_read_is_in_the_way_where_it_may_be_a_descendants(
+    known: dict[str, Any], *, is_in_the_way: bool
+) -> None:
+    family = (PARENT, under("parent", "a"))
+    seen = [broken(workspace="/other"), broken(**known)]
+    if is_in_the_way:
+        assert refused(plan, *family, unreadable=seen)[0] is Category.TARGET_AMBIGUOUS
+    else:
+        assert labels(plan(*family, unreadable=seen)) == ["a", "parent"]
+
+
+@pytest.mark.parametrize(
+    ("parent", "child", "is_in_the_way"),
+    [(False, False, False), (True, False, True), (False, True, True), (None, False, True)],
+)
+def test_agents_that_start_none_have_nobody_hidden(
+    *, parent: bool | None, child: bool, is_in_the_way: bool
+) -> None:
+    family = (
+        mailbox("parent", delegates=parent, active=TASK),
+        under("parent", "a", delegates=child),
+    )
+    if is_in_the_way:
+        assert refused(plan, *family, unreadable=[broken()])[0] is Category.TARGET_AMBIGUOUS
+    else:
+        assert labels(plan(*family, unreadable=[broken()])) == ["a", "parent"]
 
 
 def test_delegating_agent_closes_its_agent_alone() -> None:

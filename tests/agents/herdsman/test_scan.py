@@ -79,7 +79,7 @@ async def test_a_folder_without_a_state_is_left_out(premises: Premises) -> None:
     assert await scan(premises) == Scan()
 
 
-async def test_the_latest_of_many_unreadable_mailboxes_are_told_in_short(
+async def test_unreadable_mailboxes_are_told_in_short_and_the_latest_first(
     premises: Premises,
 ) -> None:
     premises.mailboxes.mkdir(parents=True)
@@ -90,7 +90,7 @@ async def test_the_latest_of_many_unreadable_mailboxes_are_told_in_short(
         (folder / "state.json").write_text(f'{{"{noise}": 1}}'.replace("\n", "\\n"), "utf-8")
         os.utime(folder, ns=(0, number))
     found = await scan(premises)
-    assert [int(one.folder, 16) for one in found.unreadable] == list(range(69, 5, -1))
+    assert [int(one.folder, 16) for one in found.unreadable] == list(range(69, -1, -1))
     assert all(len(one.diagnostic) <= 256 for one in found.unreadable)
     assert all(one.diagnostic.isprintable() for one in found.unreadable)
 
