@@ -121,7 +121,7 @@ async def until(herd: Herd, expected: str) -> None:
 
 async def test_nobody_has_agents_where_none_were_started(herd: Herd) -> None:
     assert await herd("list") == f"no agents work in {Path.cwd()}\n"
-    nobody = {"workspace": str(Path.cwd()), "sessions": []}
+    nobody = {"workspace": str(Path.cwd()), "sessions": [], "unreadable": []}
     assert json.loads(await herd("list", "--json")) == nobody
     assert await refused(herd("inspect", "eye")) == (
         2,
@@ -359,8 +359,8 @@ async def test_settings_are_shown_set_and_taken_back(project: Project, herd: Her
     [
         ("colour", "red", "colour"),
         ("colour", "default", "colour"),
-        ("contextRetirement", "no", "it must be true or false"),
-        ("contextRetirement", "\udcff", "it must be true or false"),
+        ("contextRetirement", "no", "is not true or false"),
+        ("contextRetirement", "\udcff", "is not true or false"),
         ("mailboxPayloadLimitBytes", "12", "from 1,024 to 1,048,576"),
         ("spawnPlacement", "[]", "tab, subtree or split"),
     ],
