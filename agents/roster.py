@@ -59,10 +59,10 @@ class Unavailable:
     description: str | None = None
 
     @property
-    def remedy(self) -> str:
-        """What to do about it, in words that need nothing else: the file and what to change."""
+    def fault(self) -> str:
+        """The file and what is wrong with it, which is all that mending it takes."""
         what = self.reason.removeprefix(f"{Path(self.file).name}: ")
-        return f"correct {self.file}: {what}"
+        return f"{self.file}: {what}"
 
 
 @dataclass(frozen=True, slots=True)

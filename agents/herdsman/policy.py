@@ -145,10 +145,11 @@ def _own(tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
 def _not_usable(roster: Roster, name: str) -> HerdError:
     """Return that no agent can be started from what is called so, and what helps."""
     shown = quote_value(name)
-    fault = next((each for each in roster.unavailable if each.name == name), None)
-    if fault is not None:
+    found = next((each for each in roster.unavailable if each.name == name), None)
+    if found is not None:
         return invalid(
-            f"the definition {shown} cannot be used: {fault.reason}", next_action=fault.remedy
+            f"the definition {shown} cannot be used: {found.reason}",
+            next_action=f"correct {found.fault}",
         )
     usable = [other for other, each in roster.herd.items() if each.enabled]
     return invalid(

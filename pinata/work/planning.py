@@ -36,7 +36,7 @@ def plan_run(
     spec = run_spec(
         request,
         roster.kinds,
-        roster.reasons,
+        roster.reasons | {each.name: each.fault for each in roster.unavailable},
         layers=configuration.layers,
         fold_case=folds_case(root, ".git"),
     )

@@ -81,11 +81,14 @@ async def test_approval_of_a_custom_reviewer_counts(project: Project) -> None:
 async def test_task_that_names_what_cannot_be_used_is_refused_with_the_reason(
     project: Project,
 ) -> None:
-    define_for_user(project, "digger", READER.replace("kind", "tools: [read, bash]\nkind"))
+    path = define_for_user(project, "digger", READER.replace("kind", "tools: [read, bash]\nkind"))
     told = await refusal(project, scout("look") | {"agent": "digger"})
     assert told.startswith(
-        'task look: agent: "digger" is not available: tools: a reader may not have bash; '
+        f'task look: agent: "digger" is not available: {path}: tools: a reader may not have bash; '
     )
+    torn = define_for_user(project, "torn", "nothing")
+    told = await refusal(project, scout("look") | {"agent": "torn"})
+    assert told.startswith(f'task look: agent: "torn" is not available: {torn}: must begin with')
     told = await refusal(project, scout("look") | {"agent": "implementer"})
     assert told.startswith(
         'task look: agent: "implementer" is not available: has no kind, so it is for managed '
