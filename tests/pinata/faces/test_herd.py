@@ -313,6 +313,45 @@ async def test_agents_of_one_label_are_told_apart_by_where_they_were_started(
     assert await herd("close", "far") == "far is closed\n"
 
 
+async def test_mailbox_that_cannot_be_read_is_named_and_can_be_set_aside(
+    project: Project, herd: Herd
+) -> None:
+    async with open_herd_host(project, KEY) as host:
+        host.define("boss", HANGS, agents=["boss"])
+        await host.delegate("boss", "boss")
+        await host.delegate("boss", "odd")
+        await until_all(host, 2)
+        (odd,) = [box for box in host.mailboxes if b'"label":"odd"' in state_of(box)]
+    let_die(project)
+    (odd / "state.json").write_bytes(b"{")
+    for request in odd.glob("request-*.json"):
+        request.unlink()
+    listed = await herd("list")
+    assert f"? mailbox {odd.name}: the state is damaged" in listed
+    assert f"`pinata herd set-aside {odd.name}`" in listed
+    (told,) = json.loads(await herd("list", "--json"))["unreadable"]
+    assert told["folder"] == odd.name
+    code, why = await refused(herd("close", "boss"))
+    assert (code, odd.name in why, "set-aside" in why) == (4, True, True)
+    for words, expected in (
+        (("set-aside", ".."), 2),
+        (("set-aside", "a" * 32), 4),
+    ):
+        assert (await refused(herd(*words)))[0] == expected
+    with pytest.raises(ConflictError, match="PINATA_AGENT=1"):
+        await herd("set-aside", odd.name, PINATA_AGENT="1")
+    said = await herd("set-aside", odd.name)
+    kept = odd.parent.parent.parent / "set-aside" / odd.name
+    assert said == f"the mailbox {odd.name} is set aside, as it was: {kept}\n"
+    assert (kept / "state.json").read_bytes() == b"{"
+    assert await herd("close", "boss") == "boss is closed\n"
+    assert "?" not in await herd("list")
+
+
+def state_of(box: Path) -> bytes:
+    return (box / "state.json").read_bytes()
+
+
 async def test_agent_may_look_and_change_nothing(project: Project, herd: Herd) -> None:
     async with open_herd_host(project, KEY) as host:
         host.define("scout", HANGS)
