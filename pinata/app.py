@@ -145,12 +145,14 @@ async def call_for_session(context: Context, name: str, arguments: object) -> An
 
 
 async def list_herds(context: Context) -> Answer:
-    """Return the agents that a person reaches from where the caller stands; see `Visit.list_all`.
-
-    Raises:
-        PinataError: it cannot be told which sessions there are.
-    """
+    """Return the agents that a person reaches from where the caller stands; see `Visit`."""
     return await (await _visit(context)).list_all()
+
+
+async def set_mailbox_aside(context: Context, folder: str) -> Answer:
+    """Move a mailbox that cannot be read out of the way; see `Visit.set_aside`."""
+    refuse_agents(context.environment)
+    return await (await _visit(context)).set_aside(folder)
 
 
 async def call_owner(
@@ -168,8 +170,7 @@ async def call_owner(
         label: the agent's.
         name: of the tool.
         arguments: beside the agent.
-        workspace: that the agent was started in; None means one that is listed where the caller
-            stands.
+        workspace: that the agent was started in; None means one of those listed.
 
     Raises:
         PinataError: no agent is called so, or the call was not carried out.

@@ -6,6 +6,7 @@ still carries it; an agent whose program is gone is lost then, and never half th
 
 import json
 import logging
+import os
 import re
 import secrets
 from collections.abc import AsyncIterator
@@ -114,6 +115,24 @@ async def end_orphans(premises: Premises) -> None:
             await _end_orphans_of(folder)
         except (PinataError, OSError) as error:
             _log.warning("what %s started may be left: %s", folder.name, error)
+
+
+def left_launches(premises: Premises) -> dict[str, str]:
+    """Return which generations may be there, each with what runs it; blocks.
+
+    Whatever `end_orphans` has ended just before is not among them.
+
+    Raises:
+        OSError: it cannot be told.
+    """
+    found = {}
+    for folder in _launches(premises):
+        record = _read(folder)
+        if record is not None:
+            found[folder.name] = f"process {record.host.pid}"
+        elif os.path.lexists(folder / _RECORD):
+            found[folder.name] = f"a process that {folder / _RECORD} fails to name"
+    return found
 
 
 async def _end_orphans_of(folder: Path) -> None:

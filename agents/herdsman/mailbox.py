@@ -254,7 +254,7 @@ class Mailbox:
     def _claimed(
         self, patience_s: float, refuse: Callable[[str], HerdError]
     ) -> AbstractAsyncContextManager[None]:
-        name, what = f"mailbox-{self.folder.name}.lock", f"the mailbox of {self.label}"
+        name, what = self._place.lock_name, f"the mailbox of {self.label}"
         return claimed(self.premises, name, what, patience_s=patience_s, refuse=refuse)
 
     def _check_own(self, record: State | Request | Ask | Result) -> None:

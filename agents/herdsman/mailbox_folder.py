@@ -102,6 +102,11 @@ class MailboxFolder:
         """Return the folder of a name; see `folder_name`."""
         return cls(premises.mailboxes / name, premises.locks / f"start-{name}.lock")
 
+    @property
+    def lock_name(self) -> str:
+        """The name of the file that is locked by whoever reads it to decide, or writes."""
+        return f"mailbox-{self.path.name}.lock"
+
     def read(self) -> Contents | None:
         """Return what is in it, of one moment; None where there is no mailbox.
 

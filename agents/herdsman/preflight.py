@@ -122,8 +122,8 @@ def _check_hidden(states: Sequence[State], unreadable: Iterable[Unreadable]) -> 
                 raise ambiguous(
                     f"the mailbox {one.folder} cannot be read, and may be that of an agent which "
                     f"works for {state.of.label!r}",
-                    next_action="call agent_list for its diagnostic, and ask your user to set the "
-                    f"mailbox aside: `pinata herd set-aside {one.folder}`",
+                    next_action="call agent_list for its diagnostic; a person can move it out of "
+                    f"the way, with `pinata herd set-aside {one.folder}`",
                 )
 
 

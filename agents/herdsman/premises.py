@@ -59,6 +59,11 @@ class Premises:
         return self.root / "runtime" / "mailboxes-v4"
 
     @property
+    def set_aside(self) -> Path:
+        """Holds mailboxes that nobody could read and a person moved there; nothing reads it."""
+        return self.root / "set-aside"
+
+    @property
     def launches(self) -> Path:
         """Holds a folder for each agent that a living process runs, or a dead one has left."""
         return self.root / "runtime" / "launches"

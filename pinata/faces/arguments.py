@@ -227,6 +227,8 @@ def _add_herd(commands: _Commands) -> None:
     config = _command(does, "config", "show or change what holds for all agents of this user")
     config.add_argument("key", nargs="?", help="of a setting; without one, all are shown")
     config.add_argument("value", nargs="?", help="what it shall be; `default` takes it back")
+    aside = _command(does, "set-aside", "move a mailbox out of the way that cannot be read")
+    aside.add_argument("folder", metavar="MAILBOX", help="its name, as list shows it")
     for command in (inspect, transcript, steer, reply, close):
         command.add_argument("agent", help="its label")
         command.add_argument(

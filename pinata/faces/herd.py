@@ -10,7 +10,7 @@ from engine.core.errors import ConflictError, ExternalError, PinataError, UsageE
 from engine.records.json_text import decode_json
 from pinata import app
 from pinata.faces.command import Command, here, show
-from pinata.faces.herd_lines import ACTIONS, list_lines, settings_lines
+from pinata.faces.herd_lines import ACTIONS, aside_lines, list_lines, settings_lines
 from pinata.tools.registry import Answer
 from pinata.work.context import Context
 from pinata.work.observer import Silence
@@ -53,6 +53,9 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
     if given.action == "config":
         show(given, await _configured(context, given.key, given.value), settings_lines)
         return 0
+    if given.action == "set-aside":
+        show(given, await _set_aside(context, given.folder), aside_lines)
+        return 0
     arguments: dict[str, Any] = {}
     if given.action in ("steer", "reply"):
         files = [str(here() / each) for each in given.file or ()]
@@ -63,6 +66,14 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
         raise refusal(answer["error"])
     show(given, answer, ACTIONS[given.action])
     return 0
+
+
+async def _set_aside(context: Context, folder: str) -> Answer:
+    """Return where a mailbox is once it was moved out of the way."""
+    try:
+        return await app.set_mailbox_aside(context, folder)
+    except HerdError as error:
+        raise refusal(error.trouble.as_fields()) from error
 
 
 async def _configured(context: Context, key: str | None, value: str | None) -> Answer:

@@ -15,22 +15,37 @@ def list_lines(answer: Answer) -> Iterable[str]:
     """Yield the lines that show the agents of all sessions.
 
     Args:
-        answer: the `workspace` that the person stands in, and the `sessions` with agents there.
+        answer: the `workspace` that the person stands in, the `sessions` with agents there, and the
+            mailboxes that are `unreadable`.
     """
     sessions = answer["sessions"]
-    if not any(one["agents"] or "error" in one for one in sessions):
+    if not any(_agents(one) or "error" in one for one in sessions):
         yield f"no agents work in {visible(answer['workspace'])}"
     for one in sessions:
         yield f"session {visible(one['session'])}"
         if "error" in one:
             yield f"  {visible(one['error'])}"
-        for agent in one["agents"]:
+        for agent in _agents(one):
             yield visible(_agent(agent, answer["workspace"]))
+    for one in answer["unreadable"]:
+        yield visible(f"? {one['diagnostic']}")
+        yield (
+            "  it may keep agents from being closed; if it cannot be mended: "
+            f"`pinata herd set-aside {one['folder']}`"
+        )
+
+
+def aside_lines(answer: Answer) -> Iterable[str]:
+    """Yield where a mailbox is that was set aside."""
+    yield visible(f"the mailbox {answer['folder']} is set aside, as it was: {answer['moved_to']}")
+
+
+def _agents(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the agents that a session is told of; mailboxes without one are shown once for all."""
+    return [one for one in session["agents"] if "agent" in one]
 
 
 def _agent(agent: Mapping[str, Any], here: str) -> str:
-    if "agent" not in agent:
-        return f"  ? {agent['diagnostic']}"
     below = f" (of {agent['parent_label']})" if "parent_label" in agent else ""
     where = "" if agent["workspace_id"] == here else f"; started in {agent['workspace_id']}"
     tools = [name.removeprefix("agent_") for name in agent["available_tools"]]

@@ -16,10 +16,12 @@ import trio
 
 from agents.herdsman.caller import Caller
 from agents.herdsman.controller import Controller
+from agents.herdsman.findings import Scan
 from agents.herdsman.identity import SessionId
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import State
 from agents.herdsman.scan import scan
+from agents.herdsman.set_aside import set_aside
 from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
 from engine.records.host import HostRecordV1, hello
 from engine.system import sockets
@@ -94,14 +96,21 @@ class Visit:
         Returns:
             The `workspace` that the person stands in, and by their ids the `sessions`, each with
             its `session`, and its `agents` as `agent_list` has them. One that cannot be asked has
-            none, and an `error` that says why.
+            none, and an `error` that says why. The mailboxes of the user that cannot be read are
+            `unreadable`, each with its `folder` and a `diagnostic`.
 
         Raises:
             ExternalError: the mailboxes cannot be read.
         """
-        leads = {one.lead for one in self._reached(await self._all())}
-        sessions = [await self._list(lead) for lead in sorted(leads)]
-        return {"workspace": str(self.ground.workspace), "sessions": sessions}
+        found = await scan(self.premises)
+        leads = {one.lead for one in self._reached(_found(found))}
+        return {
+            "workspace": str(self.ground.workspace),
+            "sessions": [await self._list(lead) for lead in sorted(leads)],
+            "unreadable": [
+                {"folder": one.folder, "diagnostic": one.diagnostic} for one in found.unreadable
+            ],
+        }
 
     async def _list(self, lead: SessionId) -> dict[str, Any]:
         here = str(self.ground.workspace)
@@ -113,6 +122,18 @@ class Visit:
         if not answer["ok"]:
             return {"session": lead, "agents": [], "error": answer["error"]["message"]}
         return {"session": lead, "agents": answer["agents"]}
+
+    async def set_aside(self, folder: str) -> dict[str, Any]:
+        """Move a mailbox that cannot be read to where it is in nobody's way; see `set_aside`.
+
+        Returns:
+            Its `folder`, and where that is now, `moved_to`.
+
+        Raises:
+            HerdError: it was not moved.
+        """
+        moved = await set_aside(self.premises, folder)
+        return {"action": "set-aside", "folder": folder, "moved_to": str(moved)}
 
     async def call(
         self, label: str, tool: str, arguments: Mapping[str, Any], *, workspace: str | None = None
@@ -137,7 +158,7 @@ class Visit:
         )
 
     async def _find(self, label: str, workspace: str | None) -> _Found:
-        known, here = await self._all(), str(self.ground.workspace)
+        known, here = _found(await scan(self.premises)), str(self.ground.workspace)
         if workspace is None:
             known, where = self._reached(known), here
         else:
@@ -150,12 +171,6 @@ class Visit:
         if len(nearest) > 1:
             raise SeveralAgentsError(label, [one.workspace for one in nearest])
         return nearest[0]
-
-    async def _all(self) -> list[_Found]:
-        """Return all agents of the user, by workspace and label."""
-        states = [one.state for one in (await scan(self.premises)).contents]
-        owners = {(one.of.workspace, one.session): one.of.owner for one in states}
-        return [_Found(one, _lead(owners, one)) for one in states]
 
     def _reached(self, known: Sequence[_Found]) -> list[_Found]:
         """Return those of the sessions that have an agent here, wherever each of them works."""
@@ -204,6 +219,13 @@ class Visit:
             roster=lambda: current_roster(self.context, self.ground),
             attendant=no_attendant,
         )
+
+
+def _found(seen: Scan) -> list[_Found]:
+    """Return all agents of the user, by workspace and label."""
+    states = [one.state for one in seen.contents]
+    owners = {(one.of.workspace, one.session): one.of.owner for one in states}
+    return [_Found(one, _lead(owners, one)) for one in states]
 
 
 def _lead(owners: Mapping[tuple[str, SessionId], SessionId], state: State) -> SessionId:

@@ -1,11 +1,12 @@
 """What a terminal shows of managed agents can be read by a person, whatever is in it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from agents.herdsman.tool_names import REPLY
-from pinata.faces.herd_lines import ACTIONS, list_lines, settings_lines
+from pinata.faces.herd_lines import ACTIONS, aside_lines, list_lines, settings_lines
 
 HERE = "/tree"
 EYE: dict[str, Any] = {
@@ -17,8 +18,12 @@ EYE: dict[str, Any] = {
 }
 
 
-def listed(*sessions: dict[str, Any]) -> list[str]:
-    return list(list_lines({"workspace": HERE, "sessions": list(sessions)}))
+REMEDY = "it may keep agents from being closed; if it cannot be mended: `pinata herd set-aside ab`"
+
+
+def listed(*sessions: dict[str, Any], unreadable: Sequence[dict[str, Any]] = ()) -> list[str]:
+    answer = {"workspace": HERE, "sessions": list(sessions), "unreadable": unreadable}
+    return list(list_lines(answer))
 
 
 def session(*agents: dict[str, Any], **more: str) -> dict[str, Any]:
@@ -47,12 +52,28 @@ def test_agent_that_was_started_elsewhere_tells_where() -> None:
 
 
 def test_session_and_mailbox_that_cannot_be_read_are_listed_with_the_reason() -> None:
-    unreadable = {"state": "unknown", "available_tools": [], "diagnostic": "ab: \x1b[2J is damaged"}
-    assert listed(session(unreadable, error="its host\nis silent")) == [
+    told = {"diagnostic": "ab: \x1b[2J is damaged"}
+    unreadable = {"state": "unknown", "available_tools": [], **told}
+    sessions = [session(unreadable, error="its host\nis silent"), session(unreadable)]
+    assert listed(*sessions, unreadable=[{"folder": "ab", **told}]) == [
         "session s1",
         "  its host is silent",
-        "  ? ab: \\x1b[2J is damaged",
+        "session s1",
+        "? ab: \\x1b[2J is damaged",
+        f"  {REMEDY}",
     ]
+
+
+def test_mailbox_that_cannot_be_read_is_told_of_where_no_agents_are() -> None:
+    lines = listed(session(), unreadable=[{"folder": "ab", "diagnostic": "ab is damaged"}])
+    assert lines[0] == "no agents work in /tree"
+    assert "? ab is damaged" in lines
+
+
+def test_mailbox_that_is_set_aside_tells_where_it_is() -> None:
+    answer = {"folder": "ab", "moved_to": "/data/\x1bset-aside/ab"}
+    (line,) = aside_lines(answer)
+    assert line == "the mailbox ab is set aside, as it was: /data/\\x1bset-aside/ab"
 
 
 def test_inspection_shows_programs_before_what_they_print() -> None:
