@@ -27,7 +27,7 @@ from engine.records.host import HostRecordV1, hello
 from engine.system import sockets
 from pinata.work.context import Context
 from pinata.work.frames import FrameError, FrameReader, send_frame
-from pinata.work.herd_place import Ground, current_roster
+from pinata.work.herd_place import Ground, Place, current_roster, find_ground
 from pinata.work.herd_strangers import AwayOwner, NoRuntime, no_attendant
 from pinata.work.host_record import find_host
 from pinata.work.session import Session
@@ -103,7 +103,7 @@ class Visit:
             ExternalError: the mailboxes cannot be read.
         """
         found = await scan(self.premises)
-        leads = {one.lead for one in self._reached(_found(found))}
+        leads = {one.lead for one in await self._reached(_found(found))}
         return {
             "workspace": str(self.ground.workspace),
             "sessions": [await self._list(lead) for lead in sorted(leads)],
@@ -160,7 +160,7 @@ class Visit:
     async def _find(self, label: str, workspace: str | None) -> _Found:
         known, here = _found(await scan(self.premises)), str(self.ground.workspace)
         if workspace is None:
-            known, where = self._reached(known), here
+            known, where = await self._reached(known), here
         else:
             where = await trio.to_thread.run_sync(os.path.realpath, self.ground.cwd / workspace)
             known = [one for one in known if one.workspace in (workspace, where)]
@@ -172,15 +172,25 @@ class Visit:
             raise SeveralAgentsError(label, [one.workspace for one in nearest])
         return nearest[0]
 
-    def _reached(self, known: Sequence[_Found]) -> list[_Found]:
+    async def _reached(self, known: Sequence[_Found]) -> list[_Found]:
         """Return those of the sessions that have an agent here, wherever each of them works."""
-        leads = {one.lead for one in known if self._is_here(one)}
+        leads = {one.lead for one in known if one.workspace == str(self.ground.workspace)}
+        # A place that got another name is known by where its agents work.
+        others = {Path(one.state.cwd) for one in known if one.lead not in leads}
+        here = {str(cwd) for cwd in others if await self._is_here(cwd)}
+        leads |= {one.lead for one in known if one.state.cwd in here}
         return [one for one in known if one.lead in leads]
 
-    def _is_here(self, one: _Found) -> bool:
-        """Return whether an agent is of this workspace, by whatever name that had."""
+    async def _is_here(self, cwd: Path) -> bool:
+        """Return whether a folder is in this workspace, and in no other one within."""
         workspace = self.ground.workspace
-        return one.workspace == str(workspace) or Path(one.state.cwd).is_relative_to(workspace)
+        if not cwd.is_relative_to(workspace):
+            return False
+        try:
+            place = await find_ground(self.context, Place(cwd, self.ground.trust))
+        except ExternalError:
+            return True
+        return place.workspace == workspace
 
     async def _call(
         self,

@@ -272,21 +272,24 @@ async def test_agents_of_an_agent_that_is_gone_are_reached_while_the_host_of_the
 async def test_agents_are_reached_after_their_workspace_got_another_name(
     project: Project, herd: Herd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    below = tmp_path / "plain" / "below"
+    plain, below = tmp_path / "plain", tmp_path / "plain" / "below"
     below.mkdir(parents=True)
-    async with open_herd_host(project, KEY) as host:
-        host.define("scout", HANGS)
-        await delegate_from(host, below, "eye")
-        await until_all(host, 1)
+    within = RepoBuilder.create(plain / "within").root
+    for key, place, label in (("s1", below, "eye"), ("s2", within, "ear")):
+        async with open_herd_host(project, key) as host:
+            host.define("scout", HANGS)
+            await delegate_from(host, place, label)
+            await until_all(host, 1)
     let_die(project)
-    made = RepoBuilder.create(tmp_path / "made").root
-    (made / ".git").rename(tmp_path / "plain" / ".git")
-    monkeypatch.chdir(tmp_path / "plain")
-    assert f"eye: scout, lost; can be told to transcript, close; started in {below}" in await herd(
-        "list"
-    )
+    (RepoBuilder.create(tmp_path / "made").root / ".git").rename(plain / ".git")
+    monkeypatch.chdir(plain)
+    listed = await herd("list")
+    assert f"eye: scout, lost; can be told to transcript, close; started in {below}\n" in listed
     assert "Look after eye." in await herd("transcript", "eye")
     assert await herd("close", "eye") == "eye is closed\n"
+    # What is within another repository is not here, and is reached all the same.
+    assert "ear" not in listed
+    assert await herd("close", "ear", "--in", "within") == "ear is closed\n"
 
 
 async def test_agents_of_one_label_are_told_apart_by_where_they_were_started(
