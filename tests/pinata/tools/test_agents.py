@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.definition_file import FrontMatter
 from engine.core.errors import UsageError
 from pinata import app
 from pinata.work.observer import Silence
@@ -135,6 +136,27 @@ async def test_managed_one_is_shown_whole_with_what_holds_when_a_session_starts_
     assert foreman["persona"] == "Split.\n"
     implementer = await project.call("pinata_agents", {"name": "implementer"})
     assert (implementer["tools"], implementer["delegatesTo"]) == (None, [])
+
+
+async def test_every_setting_that_a_definition_can_state_is_shown(project: Project) -> None:
+    names = {field.alias for field in FrontMatter.model_fields.values()}
+    plain = {"name", "description", "kind", "bodyMode", "requireSources"}
+    lists = {"tools", "excludeTools", "skills", "extensions", "agents"}
+    words = {
+        "model": "acme/deep",
+        "thinking": "high",
+        "backend": "process",
+        "systemPromptMode": "append",
+        "permission": "all",
+    }
+    flags = {name for name in names if name is not None} - plain - lists - set(words)
+    stated = {**dict.fromkeys(lists, "[]"), **words, **dict.fromkeys(flags, "true")}
+    front = "".join(f"{name}: {value}\n" for name, value in stated.items())
+    define_for_user(project, "full", f"---\ndescription: d\n{front}---\nx\n")
+    full = await project.call("pinata_agents", {"name": "full"})
+    shown = {*full, *full["defaults"], *full["settings"]} | {"agents"}
+    assert set(stated) <= shown
+    assert {*full["settings"]} == set(stated) - {"tools", "agents", "enabled", *full["defaults"]}
 
 
 async def test_what_managed_agents_cannot_be_started_from_says_why(project: Project) -> None:
