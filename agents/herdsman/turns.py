@@ -55,17 +55,19 @@ class Watch:
     """Follows an agent at work: what of it can be seen, and that it gets on.
 
     Attributes:
-        text: what has come of the answer under way; None while there is none.
+        pieces: what has come of the answer under way; None while there is none.
     """
 
     attendant: Attendant
     output: RecentOutput
-    text: str | None = None
+    pieces: list[str] | None = None
 
     def note(self, trace: Trace) -> None:
         """Follow what happens; neither blocks nor fails."""
         if isinstance(trace, TextDelta):
-            self.text = (self.text or "") + trace.text
+            if self.pieces is None:
+                self.pieces = []
+            self.pieces.append(trace.text)
             self.output.piece(trace.text)
         elif isinstance(trace, ToolStarted):
             self.output.block(f"{trace.tool} {trace.summary}".rstrip())
@@ -145,7 +147,7 @@ class Turns:
                 return fault
             self.watch.attendant.active()
             answer = await self._next_answer()
-            self.watch.text = None
+            self.watch.pieces = None
             if isinstance(answer, AnswerFailed):
                 # What came of it does not count, and neither does what was said before it.
                 self.watch.attendant.answered("", was_aborted=False)
@@ -168,10 +170,11 @@ class Turns:
             ExternalError: the conversation cannot be saved.
         """
         await self.inbox.settle()
-        text, self.watch.text = self.watch.text, None
+        pieces, self.watch.pieces = self.watch.pieces, None
         self.cuts = 0
         self.watch.output.end_line()
-        if text is not None:
+        if pieces is not None:
+            text = "".join(pieces)
             self.watch.attendant.answered(text, was_aborted=True)
             message = AssistantMessage(text)
             await self.talk.mishear(message, StopReason.ABORTED, "interrupted", Usage())
@@ -211,7 +214,7 @@ class Turns:
         leading = self.talk.leading
         taken = frozenset(self.talk.history.call_ids)
         question = Question(leading.system, self.talk.messages, leading.tools, taken)
-        self.watch.text = ""
+        self.watch.pieces = []
         message, end = await self.asker.ask(question, self._keep_broken)
         self.watch.output.end_line()
         if isinstance(end, AnswerFailed):
@@ -219,15 +222,15 @@ class Turns:
         await self.talk.hear(message, end.stop_reason, end.usage)
         is_cut = end.stop_reason is StopReason.LENGTH and not message.calls
         self.cuts = self.cuts + 1 if is_cut else 0
-        self.watch.text = None
+        self.watch.pieces = None
         self.watch.attendant.answered(message.text, was_aborted=False)
         self.watch.attendant.active()
         return message
 
     async def _keep_broken(self, message: AssistantMessage, end: AnswerFailed) -> None:
         self.watch.output.end_line()
-        if self.watch.text is not None:
-            self.watch.text = ""
+        if self.watch.pieces is not None:
+            self.watch.pieces = []
         self.watch.attendant.active()
         await self.talk.mishear(message, StopReason.ERROR, end.message, end.usage)
 
@@ -237,7 +240,7 @@ class Turns:
         if cut is None:
             return self._full()
         request = conversation_request(self.talk.messages[:cut], room)
-        self.watch.text = None
+        self.watch.pieces = None
         question = Question(CONVERSATION_SYSTEM, (request,), is_aside=True)
         message, end = await self.asker.ask(question, self._keep_broken)
         if isinstance(end, AnswerFailed):
