@@ -14,10 +14,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from agents.herdsman.assignment import Order
+from agents.herdsman.config import read_config
 from agents.herdsman.controller import Controller
 from agents.herdsman.delegate import delegate
-from agents.herdsman.errors import HerdError
+from agents.herdsman.errors import Category, HerdError
+from agents.herdsman.identity import Label
 from agents.herdsman.runtime import Attendant
+from agents.herdsman.startup import find_definition, start_agent
 from tests.support.herd_desks import Desk, open_desk
 from tests.support.herd_records import session
 
@@ -90,6 +94,21 @@ async def test_one_of_two_places_that_start_the_same_label_at_a_time_has_it(
     assert await desk.labels() == ["scout"]
     alive = [agent for agent in desk.runtime.agents if not agent.is_gone.is_set()]
     assert len(alive) == 1
+
+
+async def test_label_that_was_given_elsewhere_since_it_was_looked_for_is_taken(
+    herd_clock: MockClock, desk: Desk, places: tuple[str, str]
+) -> None:
+    left, right = (desk.controller(workspace=place, cwd=place) for place in places)
+    order = Order(
+        "delegate", await find_definition(right, "scout"), "Look.", (), Label("scout"), places[1]
+    )
+    assignment = await order.prepare(right, await read_config(desk.premises))
+    assert await tried(left) == "scout"
+    with pytest.raises(HerdError, match=places[0]) as caught:
+        await start_agent(right, assignment, Label("scout"))
+    assert caught.value.trouble.category is Category.AGENT_LABEL_EXISTS
+    assert len(desk.runtime.agents) == 1
 
 
 async def test_two_places_that_name_no_label_give_different_ones(
