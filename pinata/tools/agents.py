@@ -169,9 +169,8 @@ def _whole(roster: Roster, stated: HerdDefinition) -> Answer:
         holding = launchable(roster, stated.name, launched_by_lead=True).definition
     except HerdError:
         holding = stated
-    tools = holding.tools
+    in_runs, tools = roster.definitions.get(stated.name), holding.tools
     if stated.kind is not None:
-        in_runs = roster.definitions.get(stated.name)
         tools = DEFAULT_TOOLS[stated.kind] if in_runs is None else in_runs.tools
     defaults: dict[str, Any] = {
         "model": _model(stated),
@@ -180,6 +179,8 @@ def _whole(roster: Roster, stated: HerdDefinition) -> Answer:
         "codemode": stated.codemode,
     }
     more = {to_camel(name): getattr(stated, name) for name in _MORE}
+    if in_runs is not None and in_runs.require_sources:
+        more["requireSources"] = True
     return {
         "file": stated.file,
         "enabled": stated.enabled,

@@ -138,6 +138,15 @@ async def test_managed_one_is_shown_whole_with_what_holds_when_a_session_starts_
     assert (implementer["tools"], implementer["delegatesTo"]) == (None, [])
 
 
+async def test_reader_that_must_name_its_sources_is_shown_to(project: Project) -> None:
+    define_for_user(project, "strict", READER.replace("kind", "requireSources: true\nkind"))
+    define_for_user(project, "loose", READER.replace("kind", "requireSources: false\nkind"))
+    strict, loose = [
+        await project.call("pinata_agents", {"name": name}) for name in ("strict", "loose")
+    ]
+    assert (strict["settings"], loose["settings"]) == ({"requireSources": True}, {})
+
+
 async def test_every_setting_that_a_definition_can_state_is_shown(project: Project) -> None:
     names = {field.alias for field in FrontMatter.model_fields.values()}
     plain = {"name", "description", "kind", "bodyMode", "requireSources"}
