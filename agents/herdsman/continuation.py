@@ -13,6 +13,7 @@ import trio
 
 from agents.definition import Source
 from agents.herdsman.assignment import Order
+from agents.herdsman.birth import SavedSession
 from agents.herdsman.caller import Caller
 from agents.herdsman.config import read_config
 from agents.herdsman.controller import Controller
@@ -20,7 +21,6 @@ from agents.herdsman.errors import HerdError, ambiguous, broken, busy, invalid
 from agents.herdsman.look import Look
 from agents.herdsman.mailbox_locks import activation_lock
 from agents.herdsman.policy import Effective
-from agents.herdsman.runtime import SavedSession
 from agents.herdsman.saved_session import (
     ManagedSession,
     find_session,

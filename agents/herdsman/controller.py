@@ -7,35 +7,15 @@ from pathlib import Path
 
 import trio
 
-from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
-from agents.herdsman.identity import GenerationId, Label, SessionId
+from agents.herdsman.identity import GenerationId
 from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.owner import OwnerSession
 from agents.herdsman.premises import Premises
-from agents.herdsman.runtime import Attendant, Runtime, SavedSession
+from agents.herdsman.runtime import Attendant, Runtime
 from agents.roster import Roster
-
-
-@dataclass(frozen=True, slots=True)
-class Birth:
-    """A generation that is about to be started.
-
-    Attributes:
-        definition: as it holds for this agent.
-        is_delegating: it may delegate itself, to the definitions that `definition` lists.
-        session: that it continues; None where it begins a new one.
-    """
-
-    generation: GenerationId
-    owner: SessionId
-    workspace: str
-    label: Label
-    cwd: str
-    definition: HerdDefinition
-    is_delegating: bool
-    session: SavedSession | None = None
 
 
 @dataclass(frozen=True, slots=True)

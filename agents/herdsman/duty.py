@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
+from agents.herdsman.birth import Birth
 from agents.herdsman.config import HerdConfig
-from agents.herdsman.controller import Birth
 from agents.herdsman.identity import Identity, RequestId, SessionId
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.premises import Premises

@@ -12,10 +12,10 @@ import trio
 
 from agents.herdsman.activity import is_due
 from agents.herdsman.asking import ask_tool
+from agents.herdsman.birth import Birth
 from agents.herdsman.config import HerdConfig
-from agents.herdsman.controller import Birth
 from agents.herdsman.duty import RETRY_S, TROUBLES, Duty, GoneError, Surroundings, is_passing
-from agents.herdsman.identity import Correlation, Identity, SessionId
+from agents.herdsman.identity import Identity, SessionId
 from agents.herdsman.injection import put_in
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.premises import Premises
@@ -73,9 +73,7 @@ class Member:
     async def serve(self, conversation: Conversation, started: Started) -> None:
         """Do the agent's part until cancelled."""
         birth, signals = self._given.birth, self._given.premises.signals
-        of = Correlation(
-            birth.generation, birth.owner, birth.workspace, birth.label, started.handle
-        )
+        of = birth.at(started.handle)
         identity = Identity(of, started.session, str(started.session_file), birth.cwd)
         place = str(Mailbox.of(self._given.premises, birth.workspace, birth.label).folder)
         listener = signals.listen(place)

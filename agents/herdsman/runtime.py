@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import Birth
 from agents.herdsman.identity import (
-    GenerationId,
     Handle,
     Identity,
-    Label,
     RequestId,
     SessionId,
 )
@@ -276,43 +274,18 @@ class Attendant(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SavedSession:
-    """A session of an agent that has ended, to be continued.
-
-    Attributes:
-        model: what it was led with last; None where the file does not tell.
-    """
-
-    session: SessionId
-    file: Path
-    cwd: str
-    definition: str
-    label: Label
-    model: ModelChoice | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Launch:
     """An agent to be started.
 
     Attributes:
-        cwd: where the agent works.
-        definition: as it holds for this agent; see `agents.herdsman.policy`.
         persona: the definition's text, with the files in it.
         model: what to work with where the definition names none; None where nobody knows.
-        session: to be continued; None begins a new one.
         attendant: the agent's half of the herd.
     """
 
-    generation: GenerationId
-    owner: SessionId
-    workspace: str
-    label: Label
-    cwd: str
-    definition: HerdDefinition
+    birth: Birth
     persona: str
     model: ModelChoice | None
-    session: SavedSession | None
     attendant: Attendant
 
 

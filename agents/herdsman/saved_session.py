@@ -14,9 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from agents.herdsman.birth import SavedSession
 from agents.herdsman.errors import HerdError, ambiguous, invalid
 from agents.herdsman.identity import Label, RequestId, SessionId, is_label, is_uuid
-from agents.herdsman.runtime import IDENTITY, REQUEST, RETIRED, SavedSession
+from agents.herdsman.runtime import IDENTITY, REQUEST, RETIRED
 from agents.session_form import VERSION, decode_line
 from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import quote_value

@@ -10,7 +10,8 @@ from typing import Any
 
 from agents.herdsman.assignment import Assignment
 from agents.herdsman.attempt import Attempt
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.birth import Birth
+from agents.herdsman.controller import Controller
 from agents.herdsman.errors import broken, invalid, label_exists
 from agents.herdsman.identity import Label
 from agents.herdsman.instructions import instructions
@@ -130,15 +131,5 @@ def _launch(controller: Controller, assignment: Assignment, label: Label, person
         is_delegating=effective.is_delegating,
         session=saved,
     )
-    return Launch(
-        generation=birth.generation,
-        owner=birth.owner,
-        workspace=birth.workspace,
-        label=label,
-        cwd=birth.cwd,
-        definition=birth.definition,
-        persona=persona,
-        model=caller.model if saved is None or saved.model is None else saved.model,
-        session=saved,
-        attendant=controller.attendant(birth),
-    )
+    model = caller.model if saved is None or saved.model is None else saved.model
+    return Launch(birth, persona, model, controller.attendant(birth))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import trio
 
+from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
 from agents.herdsman.config import read_config
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.conversation_owner import ConversationOwner
 from agents.herdsman.identity import SessionId
 from agents.herdsman.keeper import keep

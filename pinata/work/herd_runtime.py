@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol, assert_never
 import trio
 
 from agents.herdsman.errors import Category, HerdError, Trouble, broken, not_found
-from agents.herdsman.identity import Correlation, GenerationId, Handle, Identity
+from agents.herdsman.identity import GenerationId, Handle, Identity
 from agents.herdsman.launches import recorded_launch
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import ProcessStamp, Proof, State
@@ -200,7 +200,7 @@ class HerdRuntime:
     async def _start(self, launch: Launch, way: Way) -> Started:
         handle = Handle(f"{way.backend.value}-{secrets.token_hex(_HANDLE_BYTES)}")
         agent = _Agent(launch, handle)
-        self._agents[launch.generation] = agent
+        self._agents[launch.birth.generation] = agent
         try:
             started: Started = await self._nursery.start(self._carry, agent, way)
         except PinataError as error:
@@ -227,25 +227,23 @@ class HerdRuntime:
         except Exception:
             if not has_started:
                 raise
-            _log.exception("the agent %s broke off", agent.launch.label)
+            _log.exception("the agent %s broke off", agent.launch.birth.label)
         finally:
-            del self._agents[agent.launch.generation]
+            del self._agents[agent.launch.birth.generation]
             agent.is_gone.set()
-            self.premises.signals.ring(agent.launch.owner)
+            self.premises.signals.ring(agent.launch.birth.owner)
 
     async def _lead(self, agent: _Agent, way: Way, started: Callable[[Started], None]) -> None:
         launch = agent.launch
         async with (
-            recorded_launch(self.premises, launch.generation, self._host) as agent.mark,
+            recorded_launch(self.premises, launch.birth.generation, self._host) as agent.mark,
             way.open(agent.mark) as conversation,
         ):
             proof = Proof(_stored(way.backend), self._host, conversation.child, agent.mark)
             what = Started(agent.handle, conversation.session, conversation.session_file, proof)
-            of = Correlation(
-                launch.generation, launch.owner, launch.workspace, launch.label, agent.handle
-            )
+            of = launch.birth.at(agent.handle)
             agent.identity = Identity(
-                of, conversation.session, str(conversation.session_file), launch.cwd
+                of, conversation.session, str(conversation.session_file), launch.birth.cwd
             )
             agent.conversation = conversation
             async with open_flat_nursery() as nursery:
@@ -257,7 +255,7 @@ class HerdRuntime:
         self, agent: _Agent, conversation: LedConversation, scope: trio.CancelScope
     ) -> None:
         agent.failure = await conversation.wait_ended()
-        _log.warning("the agent %s is gone: %s", agent.launch.label, agent.failure)
+        _log.warning("the agent %s is gone: %s", agent.launch.birth.label, agent.failure)
         scope.cancel()
 
 
@@ -294,8 +292,8 @@ def _not_ready(launch: Launch, why: str) -> HerdError:
     return HerdError(
         Trouble(
             Category.PANE_NOT_READY,
-            f"the agent {launch.label} did not come up: {why}",
+            f"the agent {launch.birth.label} did not come up: {why}",
             rollback_occurred=True,
-            ids={"agent": launch.label},
+            ids={"agent": launch.birth.label},
         )
     )

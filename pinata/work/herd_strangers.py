@@ -5,8 +5,9 @@ from typing import Any, NoReturn
 
 import trio
 
+from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError, not_found
 from agents.herdsman.identity import Identity, SessionId
 from agents.herdsman.launches import is_alive
@@ -48,7 +49,7 @@ class NoRuntime:
 
     async def prepare(self, launch: Launch) -> Preparation:
         """See `Runtime`."""
-        raise self._refusal(launch.label)
+        raise self._refusal(launch.birth.label)
 
     async def inventory(self, states: Sequence[State]) -> Inventory:
         """See `Runtime`."""

@@ -14,12 +14,13 @@ import trio
 from agents.definition import Source
 from agents.filetools.tool import ToolContext
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import SavedSession
 from agents.herdsman.errors import HerdError, broken, busy, invalid
 from agents.herdsman.identity import SessionId
 from agents.herdsman.in_process import InProcessSpec, open_in_process
 from agents.herdsman.loadout import offered_tools
 from agents.herdsman.pi_agent import PiManagedSpec, open_pi
-from agents.herdsman.runtime import Launch, SavedSession
+from agents.herdsman.runtime import Launch
 from agents.herdsman.session_file import begin_managed_session, discard_session, new_session_path
 from agents.models.pi_files import key_files
 from agents.models.port import Model
@@ -66,8 +67,8 @@ class InProcessWay:
         spec = InProcessSpec(
             session=session.session,
             session_file=session.file,
-            label=launch.label,
-            definition=launch.definition,
+            label=launch.birth.label,
+            definition=launch.birth.definition,
             persona=launch.persona,
             choice=self.choice,
             model=self.model,
@@ -110,18 +111,19 @@ class Ways:
 
     async def __call__(self, launch: Launch) -> Way:
         """See `FindWay`."""
-        await self._refuse_open(launch.session)
-        where = _where_to_state(launch.definition, self.context.agent_dir)
+        await self._refuse_open(launch.birth.session)
+        where = _where_to_state(launch.birth.definition, self.context.agent_dir)
         choice = _choice(launch, where)
-        sources = self.sources(Path(launch.cwd))
+        sources = self.sources(Path(launch.birth.cwd))
         tried: dict[str, list[str]] = {}
-        for backend in _backends(launch.definition, where):
+        for backend in _backends(launch.birth.definition, where):
             try:
                 found = await sources.find(choice, backend)
             except (PiMissingError, UsageError) as error:
                 found = str(error)
             except PinataError as error:
-                raise invalid(f"the model of {launch.label} cannot be found: {error}") from error
+                label = launch.birth.label
+                raise invalid(f"the model of {label} cannot be found: {error}") from error
             if isinstance(found, str):
                 tried.setdefault(found, []).append(backend.value)
                 continue
@@ -153,8 +155,9 @@ class Ways:
             )
 
     async def _in_process(self, launch: Launch, choice: ModelChoice, opener: Opener) -> Way:
-        offered_tools(launch.definition, [tool.declaration.name for tool in launch.attendant.tools])
-        model = opener(AttemptId(TaskId(launch.label), 1), {})
+        own = [tool.declaration.name for tool in launch.attendant.tools]
+        offered_tools(launch.birth.definition, own)
+        model = opener(AttemptId(TaskId(launch.birth.label), 1), {})
         return InProcessWay(launch, choice, model, self.context, await self._place(launch))
 
     def _process(self, launch: Launch, choice: ModelChoice, way: PiWay) -> Way:
@@ -163,12 +166,12 @@ class Ways:
         def spec(session: SavedSession, mark: str) -> PiManagedSpec:
             return PiManagedSpec(
                 pi=way.program,
-                definition=launch.definition,
+                definition=launch.birth.definition,
                 persona=launch.persona,
                 choice=choice,
                 session=session.session,
                 session_file=session.file,
-                cwd=Path(launch.cwd),
+                cwd=Path(launch.birth.cwd),
                 env=way.environment,
                 mark=mark,
                 secrets=way.route.secrets,
@@ -176,15 +179,16 @@ class Ways:
             )
 
         # Nothing is made of it before it is known to be meant.
+        birth = launch.birth
         unmade = SavedSession(
-            launch.owner, Path(launch.cwd), launch.cwd, launch.definition.name, launch.label
+            birth.owner, Path(birth.cwd), birth.cwd, birth.definition.name, birth.label
         )
         spec(unmade, "").check(launch.attendant.tools)
         return ProcessWay(spec, launch, self.context)
 
     async def _place(self, launch: Launch) -> ToolContext:
         """Return where an agent's tools work, but for its mark."""
-        root = Path(launch.cwd)
+        root = Path(launch.birth.cwd)
         return ToolContext(
             root=root,
             env=child_environment(self.context.environment),
@@ -220,18 +224,19 @@ async def _session(launch: Launch, context: Context) -> SavedSession:
     Raises:
         ExternalError: it cannot be made.
     """
-    if launch.session is not None:
-        return launch.session
+    birth = launch.birth
+    if birth.session is not None:
+        return birth.session
     folder, id_, now_ms = context.agent_dir, SessionId(str(uuid.uuid4())), context.clock.now_ms()
     assert folder is not None
-    definition, label = launch.definition.name, launch.label
+    definition, label = birth.definition.name, birth.label
 
     def make() -> SavedSession:
-        path = new_session_path(folder, launch.cwd, id_, now_ms)
+        path = new_session_path(folder, birth.cwd, id_, now_ms)
         begin_managed_session(
-            path, id_, cwd=launch.cwd, definition=definition, label=label, now_ms=now_ms
+            path, id_, cwd=birth.cwd, definition=definition, label=label, now_ms=now_ms
         )
-        return SavedSession(id_, path, launch.cwd, definition, label)
+        return SavedSession(id_, path, birth.cwd, definition, label)
 
     return await trio.to_thread.run_sync(make)
 
@@ -249,7 +254,7 @@ async def come_up(
     try:
         return await stack.enter_async_context(opening)
     except BaseException:
-        if launch.session is None:
+        if launch.birth.session is None:
             with trio.CancelScope(shield=True):
                 await _discard(session.file)
         raise
@@ -293,7 +298,7 @@ def _choice(launch: Launch, where: str) -> ModelChoice:
     Raises:
         HerdError: nobody says which; INVALID_REQUEST.
     """
-    definition, given = launch.definition, launch.model
+    definition, given = launch.birth.definition, launch.model
     thinking = definition.thinking or (Thinking.OFF if given is None else given.thinking)
     if definition.model is not None:
         return ModelChoice(*definition.model, thinking)
@@ -312,7 +317,7 @@ def _no_model(
     """Return that nothing can run an agent with its model; each reason is told once."""
     reasons = (f"{name_list(backends)}: {reason}" for reason, backends in tried.items())
     return invalid(
-        f"the agent {launch.label} cannot have the model {choice.provider}/{choice.id}: "
+        f"the agent {launch.birth.label} cannot have the model {choice.provider}/{choice.id}: "
         f"{'; '.join(reasons)}",
         next_action=f"state another `model` or `backend` in {where}",
     )

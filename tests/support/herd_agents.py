@@ -23,7 +23,7 @@ from pathlib import Path
 import trio
 
 from agents.herdsman.errors import HerdError, not_found
-from agents.herdsman.identity import Correlation, Handle, Identity, SessionId
+from agents.herdsman.identity import Handle, Identity, SessionId
 from agents.herdsman.record import ProcessStamp, Proof, State
 from agents.herdsman.runtime import (
     IDENTITY,
@@ -100,16 +100,16 @@ class PlayedRuntime:
         if self.start_fault is not None:
             raise self.start_fault
         handle = Handle(f"{self.handle_prefix}{next(self._numbers)}")
-        of = Correlation(launch.generation, launch.owner, launch.workspace, launch.label, handle)
-        session = launch.session.session if launch.session else SessionId(str(uuid.uuid4()))
-        sessions = self._folder / f"--{launch.cwd.strip('/').replace('/', '-')}--"
-        log = SessionLog(launch.session.file if launch.session else sessions / f"{session}.jsonl")
-        if launch.session is None:
-            await trio.to_thread.run_sync(log.begin, session, launch.cwd)
-            named = {"session": session, "definition": launch.definition.name}
-            data = {**named, "label": launch.label}
+        birth, of = launch.birth, launch.birth.at(handle)
+        session = birth.session.session if birth.session else SessionId(str(uuid.uuid4()))
+        sessions = self._folder / f"--{birth.cwd.strip('/').replace('/', '-')}--"
+        log = SessionLog(birth.session.file if birth.session else sessions / f"{session}.jsonl")
+        if birth.session is None:
+            await trio.to_thread.run_sync(log.begin, session, birth.cwd)
+            named = {"session": session, "definition": birth.definition.name}
+            data = {**named, "label": birth.label}
             await trio.to_thread.run_sync(log.add, "custom", {"customType": IDENTITY, "data": data})
-        identity = Identity(of, session, str(log.path), launch.cwd)
+        identity = Identity(of, session, str(log.path), birth.cwd)
         started = Started(handle, session, log.path, HERE)
         self._begin(identity, started, log, launch.attendant)
         return started

@@ -17,9 +17,10 @@ from typing import Any
 import trio
 
 from agents.definition import Source
+from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
 from agents.herdsman.config import read_config
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.identity import Correlation, GenerationId, Label, RequestId, SessionId
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.member import Member

@@ -10,6 +10,7 @@ import trio
 
 from agents.definition import Source
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import Birth
 from agents.herdsman.identity import GenerationId, Label, SessionId
 from agents.herdsman.record import ProcessStamp
 from agents.herdsman.runtime import Attendant, Entry, Launch, Lifecycle, Message
@@ -108,7 +109,7 @@ class _OneWay:
                 await played.gate.wait()
             if played.fault is not None:
                 raise played.fault
-            label = self.launch.label
+            label = self.launch.birth.label
             led = PlayedLed(session(label), Path(f"/sessions/{label}.jsonl"), played.child)
             played.led.append(led)
             yield led
@@ -124,14 +125,13 @@ def launch_of(label: str, attendant: Attendant | None = None, **more: Any) -> La
     definition = more.pop("definition", None) or HerdDefinition(
         "scout", "Looks.", "Look.\n", (Source.USER,)
     )
-    fields: dict[str, Any] = {"cwd": WORKSPACE, "model": None, "session": None, **more}
-    return Launch(
+    model = more.pop("model", None)
+    birth = Birth(
         generation=GenerationId(uid(f"generation {label}")),
         owner=LEAD,
         workspace=WORKSPACE,
         label=Label(label),
         definition=definition,
-        persona="Look.\n",
-        attendant=attendant or PlayedAttendant(),
-        **fields,
+        **{"cwd": WORKSPACE, **more},
     )
+    return Launch(birth, "Look.\n", model, attendant or PlayedAttendant())

@@ -19,8 +19,9 @@ from pathlib import Path
 import trio
 
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import Birth
 from agents.herdsman.closing import close
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.controls import steer
 from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import HerdError

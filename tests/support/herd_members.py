@@ -7,8 +7,8 @@ from pathlib import Path
 import trio
 
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import Birth
 from agents.herdsman.config import HerdConfig
-from agents.herdsman.controller import Birth
 from agents.herdsman.errors import broken
 from agents.herdsman.identity import AskId, GenerationId, Label, RequestId, SessionId
 from agents.herdsman.mailbox import Mailbox
@@ -93,19 +93,7 @@ class Pen:
 
     async def start(self) -> PlayedAgent:
         """Start the agent."""
-        birth = self.birth
-        launch = Launch(
-            generation=birth.generation,
-            owner=birth.owner,
-            workspace=birth.workspace,
-            label=birth.label,
-            cwd=birth.cwd,
-            definition=birth.definition,
-            persona=birth.definition.persona,
-            model=None,
-            session=None,
-            attendant=self.member(),
-        )
+        launch = Launch(self.birth, self.birth.definition.persona, None, self.member())
         with unharmed():
             await (await self.runtime.prepare(launch)).start()
         return self.agent

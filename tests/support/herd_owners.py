@@ -15,8 +15,9 @@ from typing import Any
 
 import trio
 
+from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.errors import HerdError, not_found
 from agents.herdsman.identity import Handle, Identity, Label, RequestId, SessionId
 from agents.herdsman.mailbox import Mailbox

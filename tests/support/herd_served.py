@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 import trio
 
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import Birth
 from agents.herdsman.config import HerdConfig
-from agents.herdsman.controller import Birth
 from agents.herdsman.identity import (
     AskId,
     Correlation,
@@ -114,7 +114,7 @@ def half_at(
 async def served(half: Half, conversation: T, started: Started) -> AsyncIterator[Owner[T]]:
     """Have the half at work inside the block; yields the owner once there is a state."""
     birth = half.birth
-    of = Correlation(birth.generation, LEAD, birth.workspace, birth.label, started.handle)
+    of = birth.at(started.handle)
     mailbox = Mailbox.of(half.premises, birth.workspace, birth.label)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(half.member.serve, conversation, started)

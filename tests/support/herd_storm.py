@@ -22,10 +22,11 @@ from typing import Any
 import trio
 
 from agents.definition import Source
+from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
 from agents.herdsman.closing import close
 from agents.herdsman.config import read_config
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.controls import interrupt, steer
 from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import Category, HerdError

@@ -9,8 +9,9 @@ import trio
 from trio.testing import MockClock
 
 from agents.herdsman.attempt import READY_S, START_S, TASK_PATIENCE_S
+from agents.herdsman.birth import Birth
 from agents.herdsman.closing import close
-from agents.herdsman.controller import Birth, Controller
+from agents.herdsman.controller import Controller
 from agents.herdsman.delegate import delegate
 from agents.herdsman.errors import Category, HerdError, Trouble, ambiguous, broken
 from agents.herdsman.identity import GenerationId, Handle, Identity

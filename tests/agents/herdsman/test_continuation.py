@@ -307,11 +307,11 @@ async def test_the_definition_that_holds_now_is_used_with_the_sessions_own_model
     desk.define("scout", "tools: [read]", "New.")
     await call(desk.controller(), name)
     launch = desk.runtime.launches[-1]
-    assert (launch.persona, launch.definition.tools) == ("New.\n", ("read",))
+    assert (launch.persona, launch.birth.definition.tools) == ("New.\n", ("read",))
     assert launch.model == ModelChoice("old", "one", Thinking.HIGH)
-    assert (launch.definition.model, launch.definition.thinking) == (None, None)
-    assert launch.session is not None
-    assert launch.session.session == name
+    assert (launch.birth.definition.model, launch.birth.definition.thinking) == (None, None)
+    assert launch.birth.session is not None
+    assert launch.birth.session.session == name
 
 
 async def test_what_the_definition_states_goes_before_what_the_session_had(
@@ -323,7 +323,7 @@ async def test_what_the_definition_states_goes_before_what_the_session_had(
     await call(desk.controller(), name)
     launch = desk.runtime.launches[-1]
     # Whoever runs the agent takes each from the definition first.
-    assert launch.definition.thinking is Thinking.LOW
+    assert launch.birth.definition.thinking is Thinking.LOW
     assert launch.model == ModelChoice("old", "one", Thinking.OFF)
 
 
@@ -404,7 +404,7 @@ async def test_an_agent_in_another_session_than_it_was_started_for_is_ended(
 
     class Astray(KeepingRuntime):
         async def start(self, launch: Launch) -> Started:
-            return await super().start(replace(launch, session=None))
+            return await super().start(replace(launch, birth=replace(launch.birth, session=None)))
 
     async with trio.open_nursery() as nursery:
         controller = desk.controller()

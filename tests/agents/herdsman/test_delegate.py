@@ -75,12 +75,13 @@ async def test_an_agent_is_started_with_what_its_definition_says(
     )
     await call(desk.controller(), definition="planner", label="one")
     (launch,) = desk.runtime.launches
-    assert (launch.owner, launch.workspace) == (LEAD, str(desk.folder))
-    assert (launch.label, launch.cwd) == ("one", str(desk.folder))
+    assert (launch.birth.owner, launch.birth.workspace) == (LEAD, str(desk.folder))
+    assert (launch.birth.label, launch.birth.cwd) == ("one", str(desk.folder))
     assert launch.persona.startswith("Plan.\nBe brief.\n\n# Agents\n")
     assert launch.model == MODEL
-    assert (launch.definition.tools, launch.definition.agents) == (("read",), ("scout",))
-    assert launch.session is None
+    definition = launch.birth.definition
+    assert (definition.tools, definition.agents) == (("read",), ("scout",))
+    assert launch.birth.session is None
 
 
 async def test_a_file_of_the_call_is_left_out_of_the_definitions_text(
@@ -311,8 +312,8 @@ async def test_an_agent_that_runs_keeps_its_definition_and_the_next_gets_the_new
     desk.define("scout", "model: some/other", "New.")
     await call(desk.controller())
     first, second = desk.runtime.launches
-    assert (first.persona, first.definition.model) == ("Old.\n", ("some", "one"))
-    assert (second.persona, second.definition.model) == ("New.\n", ("some", "other"))
+    assert (first.persona, first.birth.definition.model) == ("Old.\n", ("some", "one"))
+    assert (second.persona, second.birth.definition.model) == ("New.\n", ("some", "other"))
     assert (await desk.state("scout")) is not None
 
 

@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import Birth
 from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import GenerationId, Label, SessionId
 from agents.herdsman.runtime import (
@@ -75,18 +76,15 @@ def said(text: str) -> Message:
 
 
 async def begin(runtime: PlayedRuntime, witness: Witness) -> PlayedAgent:
-    launch = Launch(
+    birth = Birth(
         generation=GenerationId("g"),
         owner=SessionId("o"),
         workspace="/w",
         label=Label("scout"),
         cwd="/w",
         definition=HerdDefinition("scout", "scouts", "You scout.\n", ()),
-        persona="You scout.\n",
-        model=None,
-        session=None,
-        attendant=witness,
     )
+    launch = Launch(birth, "You scout.\n", None, witness)
     await (await runtime.prepare(launch)).start()
     return runtime.agent("scout")
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from agents.herdsman.birth import SavedSession
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import Label, SessionId
-from agents.herdsman.runtime import IDENTITY, RETIRED, SavedSession
+from agents.herdsman.runtime import IDENTITY, RETIRED
 from agents.herdsman.saved_session import (
     ManagedSession,
     find_session,

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from agents.herdsman.errors import Category, HerdError
-from agents.herdsman.identity import Correlation, Handle, Identity
+from agents.herdsman.identity import Handle, Identity
 from agents.herdsman.launches import stamp
 from agents.herdsman.premises import Premises
 from agents.herdsman.presence import Presence, observe
@@ -62,10 +62,8 @@ def another_now() -> ProcessStamp:
 async def start(runtime: HerdRuntime, launch: Launch) -> tuple[Identity, Started]:
     """Start an agent and return who it is."""
     started = await (await runtime.prepare(launch)).start()
-    of = Correlation(
-        launch.generation, launch.owner, launch.workspace, launch.label, started.handle
-    )
-    return Identity(of, started.session, str(started.session_file), launch.cwd), started
+    of = launch.birth.at(started.handle)
+    return Identity(of, started.session, str(started.session_file), launch.birth.cwd), started
 
 
 async def presence(runtime: HerdRuntime | NoRuntime, state: State) -> Presence:

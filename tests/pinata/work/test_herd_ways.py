@@ -10,9 +10,10 @@ import trio
 
 from agents.definition import Source
 from agents.herd_definition import HerdDefinition
+from agents.herdsman.birth import Birth, SavedSession
 from agents.herdsman.errors import Category, HerdError, Trouble
 from agents.herdsman.identity import GenerationId, Label
-from agents.herdsman.runtime import Launch, SavedSession
+from agents.herdsman.runtime import Launch
 from agents.herdsman.session_file import begin_managed_session
 from engine.core.errors import ExternalError
 from engine.core.spec import Backend, ModelChoice, Thinking
@@ -36,18 +37,16 @@ def saved(tmp_path: Path) -> SavedSession:
 
 
 def launch_of(continued: SavedSession | None) -> Launch:
-    return Launch(
+    birth = Birth(
         generation=GenerationId(uid("generation")),
         owner=LEAD,
         workspace="/",
         label=Label("scout"),
         cwd="/",
         definition=HerdDefinition("scout", "d", "Look.\n", (Source.USER,)),
-        persona="Look.\n",
-        model=None,
         session=continued,
-        attendant=PlayedAttendant(),
     )
+    return Launch(birth, "Look.\n", None, PlayedAttendant())
 
 
 @asynccontextmanager
@@ -128,10 +127,14 @@ def scripted(folder: Path) -> tuple[str, str]:
     return "scripted", str(folder / "script.json")
 
 
+def born(launch: Launch, **changes: Any) -> Launch:
+    return replace(launch, birth=replace(launch.birth, **changes))
+
+
 def launch_with(given: ModelChoice | None = None, **stated: Any) -> Launch:
     about: dict[str, Any] = {"sources": (Source.USER,), "file": "/a/scout.md"} | stated
     definition = HerdDefinition("scout", "d", "Look.\n", **about)
-    return replace(launch_of(None), definition=definition, model=given)
+    return replace(born(launch_of(None), definition=definition), model=given)
 
 
 async def refusal(ways: FindWay, launch: Launch) -> Trouble:
@@ -161,7 +164,7 @@ async def test_session_that_a_person_has_open_is_not_continued(
     context = context_of(tmp_path, "/usr/bin:/bin")
     opened = Session.of(saved.session, context.environment)
     await prepare_session(opened)
-    launch = replace(launch_with(model=CLAUDE), session=saved)
+    launch = born(launch_with(model=CLAUDE), session=saved)
     async with open_ways(context) as ways:
         async with locks.claim(opened.lock, what="the session", holder="process 7"):
             with pytest.raises(HerdError, match="open in a Pi of its own") as caught:
@@ -179,7 +182,7 @@ async def test_session_of_which_nobody_can_tell_whether_it_is_open_is_not_contin
     lock.symlink_to(lock)
     async with open_ways(context) as ways:
         with pytest.raises(HerdError, match="cannot tell whether") as caught:
-            await ways(replace(launch_with(model=CLAUDE), session=saved))
+            await ways(born(launch_with(model=CLAUDE), session=saved))
     assert caught.value.trouble.category is Category.INTERNAL_FAILURE
 
 
@@ -280,6 +283,6 @@ async def test_agent_outside_of_a_repository_lists_the_files_below_it(
     (folder / "a").mkdir(parents=True)
     for name in ("b.txt", "a/b.txt"):
         (folder / name).write_text("x")
-    way = await ways(replace(launch_with(model=scripted(tmp_path)), cwd=str(folder)))
+    way = await ways(born(launch_with(model=scripted(tmp_path)), cwd=str(folder)))
     assert isinstance(way, InProcessWay)
     assert await way.place.list_files() == (b"b.txt", b"a/b.txt")
