@@ -172,7 +172,7 @@ def planned(
 
     family = Family(herd, WORKSPACE)
     try:
-        return plan_close(target, family, seen, is_lead=is_lead, has_unreadable=False)
+        return plan_close(target, family, seen, is_lead=is_lead, unreadable=())
     except HerdError as error:
         if error.trouble.category in (Category.TARGET_AMBIGUOUS, Category.AGENT_BUSY):
             return None
