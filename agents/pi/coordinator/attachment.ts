@@ -24,6 +24,8 @@ export class Attachment {
   #bridge: Bridge | undefined;
   #streams: Streams | undefined;
   #isCurrent = true;
+  // Whether the host wants this client no more.
+  #isDismissed = false;
   #returns = 0;
   // Of whoever waits for the host's first frame.
   #greeted: { welcome(frame: Frame): void; refuse(error: Error): void } | undefined;
@@ -155,6 +157,7 @@ export class Attachment {
         break;
       case "displaced":
       case "refused":
+        this.#isDismissed = true;
         this.#leave(bridge);
         this.#tell(String(frame.reason ?? frame.error));
         break;
@@ -180,9 +183,25 @@ export class Attachment {
   #lose(bridge: Bridge, reason: string): void {
     if (!this.#isCurrent || bridge !== this.#bridge) return;
     this.#leave(bridge);
-    if (this.#greeted !== undefined || this.#returns === MOST_RETURNS) return this.#tell(reason);
-    this.#returns += 1;
-    this.attach().catch((error) => this.#isCurrent && this.#tell(messageOf(error)));
+    if (this.#greeted !== undefined) this.#greeted.refuse(new Error(reason));
+    else void this.#return(reason);
+  }
+
+  // Attaches again; on a busy machine the first try may come to nothing.
+  async #return(reason: string): Promise<void> {
+    let last = reason;
+    while (this.#returns < MOST_RETURNS) {
+      this.#returns += 1;
+      try {
+        await this.attach();
+        return;
+      } catch (error) {
+        if (!this.#isCurrent) return;
+        last = messageOf(error);
+      }
+      if (this.#isDismissed) break;
+    }
+    this.#tell(last);
   }
 
   #leave(bridge: Bridge): void {

@@ -1,5 +1,9 @@
 """A person's real Pi whose model delegates to managed agents."""
 
+import os
+import shlex
+import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -209,6 +213,31 @@ async def test_result_is_delivered_only_once_the_file_of_the_session_holds_it(de
         await wait_labels(desk, pi)
     begins = f'{{"type":"custom_message","customType":"{RESULT}"'
     assert sum(line.startswith(begins) for line in file.read_text().splitlines()) == 1
+
+
+async def test_session_whose_way_to_its_host_breaks_twice_in_a_row_finds_back(desk: Desk) -> None:
+    fails, ends = desk.project.folder / "fails", desk.project.folder / "ends"
+    program = desk.project.folder / "program"
+    program.write_text(
+        "#!/bin/sh\n"
+        f"test -e {fails} && rm {fails} && exit 1\n"
+        f'exec {shlex.quote(sys.executable)} -m pinata "$@"\n'
+    )
+    program.chmod(0o755)
+    desk.env["PINATA_PROGRAM"] = str(program)
+    define(desk, "reader", {"*": [{"calls": [_waiting_for(ends)]}, {"text": "It says one."}]})
+    async with desk.pi() as pi:
+        answer = await call(
+            desk, pi, "agent_delegate", definition="reader", label="eye", task="Begin."
+        )
+        assert answer["ok"], answer
+        fails.touch()
+        for bridge in desk.bridges():
+            os.kill(bridge, signal.SIGKILL)
+        ends.touch()
+        await pi.until(told(RESULT))
+        await wait_labels(desk, pi)
+    assert not fails.exists()
 
 
 def _waiting_for(path: Path) -> dict[str, object]:
