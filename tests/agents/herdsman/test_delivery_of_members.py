@@ -12,7 +12,7 @@ from tests.support.deaths import dying_at, passed_points, unharmed
 from tests.support.herd_lives import WORK_S, Life, open_life
 from tests.support.herd_told import Book
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 Point = tuple[str, int]
 
 

@@ -19,7 +19,7 @@ from tests.support.deaths import dying_at, passed_points, unharmed
 from tests.support.herd_lives import Life, open_life
 from tests.support.herd_told import Book
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 _IS_SOAK = settings.get_current_profile_name() == "soak"
 _LIMIT_S = 24 * 3600
 # More than there are crash points: one in so many lives has none.

@@ -151,6 +151,7 @@ async def dies_and_goes_on(folder: Path, story: Story, point: tuple[str, int]) -
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", list(STORIES))
 def test_agent_that_dies_anywhere_reads_everything_once_and_leaves_one_result(
     tmp_path: Path, name: str

@@ -353,6 +353,7 @@ async def test_what_becomes_of_the_connection_after_the_end_takes_nothing_away(
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 async def test_ten_megabytes_of_text_pass_through(serve: Serve) -> None:
     text = "0123456789abcdef" * 65_536
     async with serve(Spoken([TextPiece(text)] * 10)) as (model, _):

@@ -26,7 +26,7 @@ from tests.support.projects import (
     submits,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
 
 ONE_AT_A_TIME = {"limits": {"concurrency": 1}}
 

@@ -137,6 +137,7 @@ async def dies_and_is_cleared_up(folder: Path, point: Point) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 def test_host_that_dies_anywhere_leaves_a_family_that_can_be_cleared_up(tmp_path: Path) -> None:
     ends: Counter[str] = Counter()
     for number, point in enumerate(points_of_a_family(tmp_path / "whole")):
