@@ -58,6 +58,14 @@ def test_the_users_keys_are_no_part_of_a_text(tmp_path: Path) -> None:
         expand_persona(given, None, secrets=[keys])
 
 
+def test_files_that_are_too_long_together_are_refused(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.md").write_bytes(b"x" * (1 << 20))
+    names = [f"@{number}.md" for number in range(5)]
+    assert len(expand_persona(definition(tmp_path, "\n".join(names[:4])), None)) > 4 << 20
+    assert '"4.md"' in refusal(definition(tmp_path, "\n".join(names)))
+
+
 def test_references_start_from_the_file_that_holds_them(tmp_path: Path) -> None:
     lower, upper = tmp_path / "lower", tmp_path / "upper"
     for folder in (lower, upper):
