@@ -43,6 +43,11 @@ class Lifecycle(enum.Enum):
     DONE = "done"
     UNKNOWN = "unknown"
 
+    @classmethod
+    def _missing_(cls, _: object) -> "Lifecycle":
+        """Take what a backend reports and is none of these for unknown."""
+        return cls.UNKNOWN
+
 
 @dataclass(frozen=True, slots=True)
 class LiveAgent:
@@ -250,7 +255,10 @@ class Attendant(Protocol):
         ...
 
     async def serve(self, conversation: Conversation, started: Started) -> None:
-        """Do the agent's part until cancelled; called once, when the agent is ready for work."""
+        """Do the agent's part until cancelled; called once, when the agent is ready for work.
+
+        Returns when the agent has nobody to work for any more; whoever runs it ends it then.
+        """
         ...
 
     def active(self) -> None:

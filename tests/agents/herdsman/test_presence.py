@@ -95,6 +95,11 @@ def test_name_of_the_generation_seen_elsewhere_makes_unknown() -> None:
     assert presence_in(agents=(other,)) is Presence.UNKNOWN
 
 
+@pytest.mark.parametrize("value", ["resting", "Idle", "", None, 3, ["idle"]], ids=repr)
+def test_lifecycle_reported_in_a_word_that_is_not_known_is_unknown(value: object) -> None:
+    assert Lifecycle(value) is Lifecycle.UNKNOWN
+
+
 def test_generation_that_is_not_seen_has_an_unknown_lifecycle() -> None:
     assert Observed(Presence.LOST).lifecycle is Lifecycle.UNKNOWN
     assert Observed(Presence.LIVE, AGENT).lifecycle is Lifecycle.WORKING
