@@ -222,6 +222,10 @@ def check_inspect(evidence: Evidence) -> None:
     label = evidence.contents.state.of.label
     if evidence.is_unknown:
         raise _unproved(label)
+    if not evidence.is_live and is_terminal(evidence.contents):
+        raise not_found(
+            f"agent {label!r} is done: nothing runs it any more", next_action=_remedy(evidence)
+        )
     if not evidence.is_live:
         raise not_found(
             f"agent {label!r} is lost: nothing runs it any more",

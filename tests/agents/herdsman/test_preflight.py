@@ -270,6 +270,18 @@ def test_nothing_is_said_to_an_agent_that_is_not_proved_to_be_there(
     assert "agent_close" in caught.value.trouble.next_action
 
 
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_agent_that_is_done_and_gone_is_not_to_be_closed_before_its_result_is_told(
+    call: Callable[[Evidence], object],
+) -> None:
+    done = replace(ACTIVE, results=RESULT)
+    with pytest.raises(HerdError) as caught:
+        call(Evidence(done, LOST))
+    assert caught.value.trouble.category is Category.TARGET_NOT_FOUND
+    assert "is done" in str(caught.value)
+    assert "delivered by itself" in caught.value.trouble.next_action
+
+
 @pytest.mark.parametrize(
     ("contents", "lifecycle", "said", "remedy"),
     [
