@@ -78,6 +78,8 @@ class Deliverer:
                 await self._insist(identity)
         finally:
             del self._under_way[generation]
+            # Whoever waits until nothing is on its way looks again, though nothing has changed.
+            self._controller.premises.signals.ring()
 
     async def _insist(self, identity: Identity) -> None:
         pause_s = RETRY_FIRST_S

@@ -13,6 +13,7 @@ from agents.herdsman.identity import RequestId
 from agents.herdsman.owner import OwnerAwayError
 from agents.herdsman.record import Failure, FailureCode, Result
 from agents.herdsman.runtime import Entry, Lifecycle
+from agents.herdsman.signals import ANYTHING
 from tests.support.deaths import Died, dying_at, failing_at, passed_points
 from tests.support.herd_owners import TASK, Stage
 from tests.support.herd_records import NOW_MS, session
@@ -90,6 +91,26 @@ async def test_result_waits_for_an_owner_that_is_away(
         await passing()
     assert len(book.told) == 1
     assert not stage.mailbox("scout").folder.exists()
+
+
+async def test_whoever_waits_until_nothing_is_on_its_way_hears_of_it_though_nothing_changes(
+    herd_clock: MockClock, stage: Stage, book: Book
+) -> None:
+    book.is_away = True
+    await stage.add("scout")
+    await done(stage, "scout")
+    controller = telling(stage.controller(), book)
+    listener = stage.premises.signals.listen(ANYTHING)
+
+    async def waiting(*, until: bool) -> None:
+        while controller.is_delivering is not until:
+            await (trio.lowlevel.checkpoint() if until else listener.wait())
+
+    with trio.fail_after(10):
+        async with keeping(controller):
+            await waiting(until=True)
+            await waiting(until=False)
+    assert book.told == []
 
 
 async def test_result_for_another_session_stays_where_it_is(
