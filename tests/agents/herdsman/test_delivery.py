@@ -104,7 +104,10 @@ async def test_whoever_waits_until_nothing_is_on_its_way_hears_of_it_though_noth
 
     async def waiting(*, until: bool) -> None:
         while controller.is_delivering is not until:
-            await (trio.lowlevel.checkpoint() if until else listener.wait())
+            if until:
+                await trio.lowlevel.checkpoint()
+            else:
+                await listener.wait()
 
     with trio.fail_after(10):
         async with keeping(controller):
