@@ -75,9 +75,11 @@ class ToldSource:
         asked: every request, in order.
         refusal: what every request is refused with, None when they are granted.
         said: the conversation of every task.
+        watched: set once somebody hears of the run from here.
     """
 
     def __init__(self, run: OpenedRun | None) -> None:
+        self.watched = trio.Event()
         self.asked: list[object] = []
         self.refusal: PinataError | None = None
         self.said: list[SaidMessage] = []
@@ -124,6 +126,7 @@ class ToldSource:
 
     async def watch(self, observer: Observer) -> None:
         self._observer = observer
+        self.watched.set()
         if self._run is not None:
             observer.run_opened(self._run)
         await self._over.wait()

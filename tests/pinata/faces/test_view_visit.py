@@ -275,7 +275,8 @@ async def test_run_that_was_lost_goes_on_from_elsewhere_as_it_was_left(
         await person.press("jjsmind the")
         await person.shown("to look: mind the")
         source.end(ConflictError("its owner does not answer"))
-        await trio.testing.wait_all_tasks_blocked(0.05)
+        # A picture of it may still be under way.
+        await other.watched.wait()
         await person.press(" tests\r")
         await person.shown("look: the message waits")
         await person.press("q")
