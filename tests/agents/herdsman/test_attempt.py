@@ -467,6 +467,7 @@ async def try_to_delegate(desk: Desk) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.unmeasured
 async def test_whoever_dies_at_any_step_leaves_one_generation_at_most_and_no_label_lost(
     tmp_path: Path, herd_clock: MockClock
 ) -> None:
