@@ -270,6 +270,7 @@ def test_outside_a_repository_everything_is_refused_with_2(
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.unmeasured
 def test_agents_and_checks_may_look_but_change_nothing(project: Project) -> None:
     path = scout_job(project)
     for arguments in (
@@ -288,6 +289,7 @@ def test_agents_and_checks_may_look_but_change_nothing(project: Project) -> None
 # Interruptions
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_run_is_cancelled_with_3_and_no_process_is_left(
     project: Project, number: signal.Signals
@@ -324,6 +326,7 @@ def test_second_interruption_ends_at_once_and_the_run_can_be_closed_later(
     assert status(project)["status"] in ("cancelled", "failed")
 
 
+@pytest.mark.unmeasured
 def test_reader_that_leaves_early_does_not_change_how_the_run_ends(project: Project) -> None:
     checks = [{"id": "t", "argv": PASS}]
     job = project.job(
@@ -356,6 +359,7 @@ def test_reader_that_stalls_does_not_stall_the_run(project: Project) -> None:
 # Runs of others
 
 
+@pytest.mark.unmeasured
 def test_run_of_a_live_process_is_refused_with_4_naming_it(project: Project) -> None:
     with live(project, "run", hanging_job(project), "--json", "--mode", "observe") as run:
         run.wait_event("tool_start")
@@ -372,6 +376,7 @@ def test_run_of_a_live_process_is_refused_with_4_naming_it(project: Project) -> 
         assert run.end()[0] == 3
 
 
+@pytest.mark.unmeasured
 def test_run_whose_owner_died_says_so_and_is_finished_by_resume(project: Project) -> None:
     with live(project, "run", hanging_job(project), "--json", "--mode", "observe") as run:
         run.wait_event("tool_start")
@@ -397,6 +402,7 @@ def test_log_of_a_live_run_is_followed_to_its_settlement(project: Project) -> No
         assert run.end()[0] == 3
 
 
+@pytest.mark.unmeasured
 def test_log_is_followed_across_the_owners_death(project: Project) -> None:
     with live(project, "run", hanging_job(project), "--json", "--mode", "observe") as run:
         run.wait_event("tool_start")
@@ -409,6 +415,7 @@ def test_log_is_followed_across_the_owners_death(project: Project) -> None:
             assert follow.end()[0] == 0
 
 
+@pytest.mark.unmeasured
 def test_log_of_one_task_is_about_it_alone(project: Project) -> None:
     assert project.pinata("run", change_job(project)).returncode == 0
     lines = events(project.pinata("logs", project.runs[0], "check", "--json").stdout)
@@ -419,6 +426,7 @@ def test_log_of_one_task_is_about_it_alone(project: Project) -> None:
 # What has been done
 
 
+@pytest.mark.unmeasured
 async def test_status_of_a_fresh_process_is_what_the_runs_own_process_answered(
     project: Project,
 ) -> None:
@@ -434,6 +442,7 @@ async def test_status_of_a_fresh_process_is_what_the_runs_own_process_answered(
     assert status(project) == answer
 
 
+@pytest.mark.unmeasured
 def test_integration_exits_by_what_its_checks_showed(project: Project) -> None:
     failing = [{"id": "seen", "argv": FAIL}]
     assert project.pinata("run", change_job(project, integratedChecks=failing)).returncode == 0
@@ -470,6 +479,7 @@ def test_change_is_handed_over_and_its_destination_verified(project: Project) ->
     assert project.pinata("verify", run[:8], "--no-checks", "only a look").returncode == 1
 
 
+@pytest.mark.unmeasured
 def test_unapproved_run_is_refused_with_4(project: Project) -> None:
     job = project.job(
         [builder("fix", "a.txt"), reviewer("check", "fix")],

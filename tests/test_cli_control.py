@@ -70,6 +70,7 @@ def test_a_run_is_steered_and_cancelled_from_another_terminal(project: Project) 
     assert "is cancelled already: there is nothing to cancel" in again.stderr
 
 
+@pytest.mark.unmeasured
 def test_what_a_killed_owner_leaves_is_told_in_a_sentence_and_replaced(project: Project) -> None:
     with live(project, "run", waiting_job(project), "--json", "--mode", "observe") as run:
         run.wait_event("tool_start")

@@ -81,6 +81,7 @@ def test_view_that_is_stopped_gives_the_terminal_back_until_it_goes_on(project: 
         assert run.end()[0] == 3
 
 
+@pytest.mark.unmeasured
 def test_run_whose_owner_is_killed_is_lost_and_then_shown_from_its_log(project: Project) -> None:
     with (
         open_pty() as terminal,
