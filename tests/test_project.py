@@ -281,6 +281,24 @@ def test_changelog_has_what_is_not_released_on_top() -> None:
 def test_continuous_integration_runs_the_commands_that_people_run() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    calls = re.findall(r"^make(.*)$", text_of(script), re.MULTILINE)
-    targets = [word for call in calls for word in call.split() if not word.startswith("-")]
-    assert targets == ["test", "lint", "package"]
+    calls = re.findall(r"^make (.*)$", text_of(script), re.MULTILINE)
+    assert calls == ['test BESIDE="lint package"']
+
+
+def test_what_continuous_integration_names_beside_the_tests_is_run() -> None:
+    def commands(*words: str) -> list[str]:
+        told = subprocess.run(
+            ["make", "--dry-run", "--no-print-directory", *words],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return told.stdout.splitlines()
+
+    whole, alone = ({*commands("test", f"BESIDE={more}")} for more in ("lint package", ""))
+    for target in ("lint", "package"):
+        wanted = {*commands(target)}
+        assert wanted <= whole
+        assert not wanted <= alone
