@@ -1,7 +1,7 @@
 """Everything that an owner's side of the herd does by itself, for as long as its process lives.
 
-It looks when something has changed, and every half a minute while there are agents. Without agents
-it has no timer.
+It looks when something has changed, and every half a minute while there are agents, or mailboxes
+that cannot be read and may be those of some. Without any it has no timer.
 """
 
 import logging
@@ -86,8 +86,10 @@ class _Keeper:
         except PinataError as error:
             self._report(error)
             return True
-        if not seen.own(self._controller.caller):
-            return False
+        caller = self._controller.caller
+        if not seen.own(caller):
+            # Nobody rings once a mailbox can be read again.
+            return seen.may_own_hidden(caller)
         self._deliverer.begin(seen, self._nursery)
         if self._controller.owner.is_idle:
             try:

@@ -70,6 +70,14 @@ class Look:
         """Return the agents that work for the caller itself, by label."""
         return tuple(one.contents for one in self.view(caller) if one.is_direct)
 
+    def may_own_hidden(self, caller: Caller) -> bool:
+        """Return whether the caller may have an agent whose mailbox cannot be read."""
+        return any(
+            one.owner in (None, caller.session)
+            and (caller.is_lead or one.workspace in (None, caller.workspace))
+            for one in self.scan.unreadable
+        )
+
     def observe(self, state: State) -> Observed:
         """Return what the look shows of a generation."""
         return self._sightings.observe(state.identity)

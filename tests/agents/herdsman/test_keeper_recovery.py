@@ -213,6 +213,23 @@ async def test_an_owner_that_begins_twice_while_a_result_waits_is_told_once(
     assert len(book.results) == 1
 
 
+async def test_an_agent_whose_mailbox_can_be_read_again_is_looked_after_again(
+    herd_clock: MockClock, stage: Stage, book: Book
+) -> None:
+    await completed_with_result(stage, book)
+    state = stage.mailbox("scout").folder / "state.json"
+    whole = state.read_bytes()
+    state.write_bytes(b"{")
+    async with keeping(telling(stage.controller(), book)):
+        await trio.sleep(3600)
+        assert book.told == []
+        # As somebody does who has a copy of it.
+        state.write_bytes(whole)
+        await trio.sleep(60)
+    assert len(book.results) == 1
+    assert not stage.mailbox("scout").folder.exists()
+
+
 async def test_a_request_for_an_agent_that_is_gone_does_not_keep_its_mailbox(
     herd_clock: MockClock, stage: Stage, book: Book
 ) -> None:

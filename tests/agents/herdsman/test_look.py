@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from agents.herdsman.caller import Caller
 from agents.herdsman.errors import Category, HerdError
+from agents.herdsman.findings import Scan, Unreadable
 from agents.herdsman.listing import agent_records
-from agents.herdsman.look import look
+from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.premises import Premises
 from agents.herdsman.presence import Presence
@@ -16,7 +18,16 @@ from agents.herdsman.runtime import Inventory, Lifecycle
 from engine.core.errors import ExternalError
 from tests.support.clock import FakeClock
 from tests.support.herd_agents import PlayedRuntime
-from tests.support.herd_records import NOW_MS, TASK, caller_of, inventory_of, mailbox
+from tests.support.herd_records import (
+    LEAD,
+    NOW_MS,
+    TASK,
+    WORKSPACE,
+    caller_of,
+    inventory_of,
+    mailbox,
+    session,
+)
 
 
 class SeeingRuntime(PlayedRuntime):
@@ -126,3 +137,26 @@ async def test_record_that_cannot_be_read_is_told_and_hides_no_other(tmp_path: P
     assert "agent_close" not in scout["available_tools"]
     assert (unreadable["state"], unreadable["available_tools"]) == ("unknown", [])
     assert set(unreadable) == {"state", "available_tools", "diagnostic"}
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "caller", "may_be"),
+    [
+        (Unreadable("a", ""), caller_of(), True),
+        (Unreadable("a", "", "/elsewhere"), caller_of(), True),
+        (Unreadable("a", "", WORKSPACE, LEAD), caller_of(), True),
+        (Unreadable("a", "", WORKSPACE, session("another")), caller_of(), False),
+        (Unreadable("a", ""), caller_of(kind="agent"), True),
+        (Unreadable("a", "", WORKSPACE, LEAD), caller_of(kind="agent"), True),
+        (Unreadable("a", "", "/elsewhere"), caller_of(kind="agent"), False),
+    ],
+)
+def test_mailbox_that_cannot_be_read_may_be_of_whoevers_is_not_disproved(
+    unreadable: Unreadable, caller: Caller, *, may_be: bool
+) -> None:
+    found = Look(Scan((), (unreadable,)), Inventory((), ()), NOW_MS)
+    assert found.may_own_hidden(caller) is may_be
+
+
+def test_without_mailboxes_that_cannot_be_read_nobody_is_hidden() -> None:
+    assert not Look(Scan(), Inventory((), ()), NOW_MS).may_own_hidden(caller_of())
