@@ -71,7 +71,7 @@ class Member:
         return self._tools
 
     async def serve(self, conversation: Conversation, started: Started) -> None:
-        """Do the agent's part until cancelled."""
+        """See `Attendant`."""
         birth, signals = self._given.birth, self._given.premises.signals
         of = birth.at(started.handle)
         identity = Identity(of, started.session, str(started.session_file), birth.cwd)
@@ -82,8 +82,9 @@ class Member:
             if await self._take_on(duty, started):
                 self._duty = duty
                 await _work(duty)
-            # Whoever runs the agent ends it; until then it has nobody to work for.
-            await trio.sleep_forever()
+            else:
+                # Whoever has started the agent takes that back.
+                await trio.sleep_forever()
         finally:
             signals.leave(place, listener)
 

@@ -250,6 +250,8 @@ class HerdRuntime:
                 nursery.start_soon(self._watch_end, agent, conversation, nursery.cancel_scope)
                 started(what)
                 await launch.attendant.serve(conversation, what)
+                # Nobody can tell it anything, hear of it or close it any more.
+                nursery.cancel_scope.cancel()
 
     async def _watch_end(
         self, agent: _Agent, conversation: LedConversation, scope: trio.CancelScope

@@ -181,6 +181,7 @@ class PlayedRuntime:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(agent.conversation.run, agent.attendant)
                     await agent.attendant.serve(agent.conversation, agent.started)
+                    nursery.cancel_scope.cancel()
         except* Died:
             pass
         finally:

@@ -197,6 +197,8 @@ async def test_mailbox_that_was_removed_meanwhile_gets_no_result(
         await pen.remove()
         await pen.pass_time(60)
         assert not pen.mailbox.folder.exists()
+        # It has nobody to work for any more.
+        assert pen.agent.is_gone.is_set()
 
 
 async def test_end_without_a_text_names_what_the_provider_said(

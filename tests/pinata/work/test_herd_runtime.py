@@ -266,6 +266,21 @@ async def test_agent_that_ends_by_itself_is_gone_and_its_owner_hears_of_it(
         await runtime.stop(identity)
 
 
+async def test_agent_that_has_nobody_to_work_for_is_ended(
+    runtime: HerdRuntime, premises: Premises
+) -> None:
+    class Served(PlayedAttendant):
+        async def serve(self, conversation: Conversation, started: Started) -> None:
+            await trio.lowlevel.checkpoint()
+
+    identity, _ = await start(runtime, launch_of("scout", Served()))
+    with trio.fail_after(10):
+        while runtime.generations:
+            await trio.lowlevel.checkpoint()
+    assert await present(runtime, identity) is Presence.LOST
+    assert left(premises) == []
+
+
 async def test_stop_returns_when_nothing_of_the_agent_is_left(
     runtime: HerdRuntime, way: PlayedWay, premises: Premises
 ) -> None:
