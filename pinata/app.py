@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from secrets import SystemRandom
 from types import ModuleType
@@ -16,21 +15,14 @@ import trio
 
 from agents.herdsman.tool_names import HERD_TOOL_NAMES, LOOKING
 from agents.traffic import Traffic
-from agents.transcript import SaidMessage
 from engine.core.errors import ConflictError, UsageError
-from engine.core.ids import TaskId
 from engine.core.limiter import Limiter
-from engine.store import RunFolder
 from engine.system import family
 from engine.system.clock import SystemClock
 from pinata.tools.registry import GC, RERUN, RESUME, Answer, Tool
 from pinata.work.context import Context
-from pinata.work.conversation import read_conversation as read_said
-from pinata.work.history import StoredRun, find_run, outlines, read_run
+from pinata.work.lookup import outline_runs
 from pinata.work.observer import Observer
-from pinata.work.places import Places
-from pinata.work.viewed import find_viewed as find_viewed_run
-from worktrees.discovery import discover
 from worktrees.machine import refusal
 
 if TYPE_CHECKING:  # they take long to load, and most commands come without
@@ -319,67 +311,6 @@ def _load(name: str) -> Tool[Any]:
     """
     tools: Mapping[str, Tool[Any]] = importlib.import_module(_MODULES[name]).TOOLS
     return tools[name]
-
-
-async def find_folder(context: Context, prefix: str | None) -> RunFolder | None:
-    """Return the folder of a run, or of the latest; None when there is none.
-
-    Raises:
-        PinataError: no such run, or what had to be read to find it is damaged.
-    """
-    repository = await discover(context.cwd, context.environment)
-    return await trio.to_thread.run_sync(find_run, repository.common_dir, prefix)
-
-
-async def read_stored(context: Context, prefix: str | None) -> StoredRun | None:
-    """Return what is stored of a run, or of the latest; None when there is none.
-
-    Raises:
-        PinataError: no such run, or it is damaged.
-    """
-    folder = await find_folder(context, prefix)
-    return None if folder is None else await trio.to_thread.run_sync(read_run, folder)
-
-
-async def find_viewed(context: Context, prefix: str | None) -> tuple[RunFolder, Path] | None:
-    """Return a run's folder and lock, the latest that has not settled without a prefix.
-
-    Where all have settled it is the latest of all; None when there is none.
-
-    Raises:
-        PinataError: no such run, or every run is damaged.
-    """
-    repository = await discover(context.cwd, context.environment)
-    folder = await trio.to_thread.run_sync(find_viewed_run, repository.common_dir, prefix)
-    if folder is None:
-        return None
-    return folder, Places.of(repository, context.environment).run_lock(folder.run)
-
-
-async def outline_runs(context: Context) -> Answer:
-    """Return all runs of the caller's repository, the latest first, each in a few words.
-
-    Raises:
-        PinataError: the caller stands in no repository.
-    """
-    repository = await discover(context.cwd, context.environment)
-    return {"runs": await trio.to_thread.run_sync(outlines, repository.common_dir)}
-
-
-async def read_conversation(
-    context: Context, prefix: str, task: str, attempt: int | None
-) -> tuple[SaidMessage, ...]:
-    """Return all that was said in an attempt at a task, the newest one without a number.
-
-    Raises:
-        UsageError: there is no such run, task or attempt, or nothing was said in it yet.
-        CorruptionError: what is stored is damaged.
-    """
-    stored = await read_stored(context, prefix)
-    assert stored is not None  # a prefix names a run or is refused
-    tasks = [each.id for each in stored.spec.tasks]
-    read = partial(read_said, stored.folder, tasks, stored.view, TaskId(task), attempt)
-    return await trio.to_thread.run_sync(read)
 
 
 async def verify_evidence(

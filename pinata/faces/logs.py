@@ -13,10 +13,10 @@ from engine.core.quote import escape_json
 from engine.logreader import LogReader
 from engine.records.event import Logged, encode_event
 from engine.store import RunFolder
-from pinata import app
 from pinata.faces.event_text import log_line
 from pinata.work.context import Context
 from pinata.work.history import read_record
+from pinata.work.lookup import find_latest
 from pinata.work.unknown_task import UnknownTaskError
 
 _LOOK_AGAIN_S = 0.25
@@ -90,7 +90,7 @@ async def show_log(context: Context, given: Namespace, show: Callable[[str], boo
         UsageError: there is no such run, or it has no such task.
         CorruptionError: its record or its log is damaged.
     """
-    folder = await app.find_folder(context, given.run)
+    folder = await find_latest(context, given.run)
     if folder is None:
         raise UsageError("there are no runs yet")
     printer = await trio.to_thread.run_sync(partial(LogPrinter, folder, given, show))

@@ -21,6 +21,7 @@ from pinata.faces.command import (
 )
 from pinata.faces.logs import show_log
 from pinata.work.context import Context
+from pinata.work.lookup import look_up_conversation, outline_runs
 from pinata.work.observer import Silence
 
 
@@ -57,14 +58,14 @@ async def status_text(context: Context, given: Namespace, columns: int) -> str:
 
 
 async def _runs(given: Namespace, environment: Mapping[str, str]) -> int:
-    answer = await app.outline_runs(app.build_context(environment, here(), Silence()))
+    answer = await outline_runs(app.build_context(environment, here(), Silence()))
     show(given, answer, text.outline_lines)
     return 0
 
 
 async def _transcript(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
-    said = await app.read_conversation(context, given.run, given.task, given.attempt)
+    said = await look_up_conversation(context, given.run, given.task, given.attempt)
     if given.json:
         show_json([{"role": message.role, "text": message.text} for message in said])
     else:

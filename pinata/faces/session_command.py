@@ -22,6 +22,7 @@ from pinata.faces.gc import gc_lines
 from pinata.faces.reading import status_text
 from pinata.faces.session_board import AgentRow, SessionBoard, table
 from pinata.work.context import Context
+from pinata.work.lookup import find_viewed, outline_runs
 from pinata.work.observer import OpenedRun
 from pinata.work.runtime import Runtime
 from pinata.work.viewed import StoredSource, read_source
@@ -86,7 +87,7 @@ class SessionCommands:
         return await self._actions[action](context, given)
 
     async def _runs(self, context: Context, given: Namespace) -> str:
-        return as_text(given, await app.outline_runs(context), text.outline_lines)
+        return as_text(given, await outline_runs(context), text.outline_lines)
 
     async def _watch(self, context: Context, given: Namespace) -> str:
         source = await _find(context, given.run)
@@ -138,7 +139,7 @@ def _parse(words: list[str]) -> Namespace | str:
 
 async def _find(context: Context, prefix: str | None) -> StoredSource:
     """Return a run as it is stored, the latest that has not ended without a prefix."""
-    found = await app.find_viewed(context, prefix)
+    found = await find_viewed(context, prefix)
     if found is None:
         raise UsageError("there are no runs yet")
     return await trio.to_thread.run_sync(read_source, found[0])

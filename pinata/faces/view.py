@@ -23,6 +23,7 @@ from pinata.faces.text import visible
 from pinata.faces.view_lines import Lines
 from pinata.faces.view_state import Ending
 from pinata.work.link_entry import NoLinkError
+from pinata.work.lookup import find_viewed
 from pinata.work.observer import Silence
 from pinata.work.reach import UnreachableError, reach
 from pinata.work.unknown_task import UnknownTaskError
@@ -41,7 +42,7 @@ class _Show(Protocol):
 
 async def _view(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
-    found = await app.find_viewed(context, given.run)
+    found = await find_viewed(context, given.run)
     if found is None:
         raise UsageError("there are no runs yet")
     folder, lock = found

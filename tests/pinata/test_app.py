@@ -10,8 +10,7 @@ from agents.herdsman.tool_names import HERD_TOOL_NAMES, LOOKING
 from engine.core.errors import UsageError
 from pinata import app
 from pinata.tools.herd import TOOLS as HERD_TOOLS
-from pinata.work.observer import Silence
-from tests.support.projects import Project, reports, scout
+from tests.support.projects import Project
 
 HEAVY = {"networkx", "psutil", "pygit2", "yaml", "re2"}
 # What a process needs that carries a run, is reached by others or changes a checkout.
@@ -34,17 +33,6 @@ async def test_unknown_tool_is_refused_naming_the_tools(project: Project) -> Non
         await project.call("pinata_fly", {})
     with pytest.raises(UsageError, match="unknown tool 'resume'"):
         await project.call("resume", {"run": "ab"})
-
-
-async def test_attempt_that_there_never_was_is_refused_naming_those_there_are(
-    project: Project,
-) -> None:
-    run = (await project.run([scout("look")], {"*": [reports()]}))["run"]
-    context = app.build_context(project.env, project.repo.root, Silence())
-    assert await app.read_conversation(context, run, "look", 1)
-    with pytest.raises(UsageError) as caught:
-        await app.read_conversation(context, run, "look", 2)
-    assert str(caught.value) == "there is no attempt 2 at the task: it has attempt 1 alone"
 
 
 def test_every_tool_is_described_by_its_own_name() -> None:
