@@ -15,12 +15,12 @@ from agents.herdsman.record import Ask, Binding, Contents, State
 from agents.herdsman.record_form import ASK
 from agents.herdsman.runtime import HerdTool, ToolReply
 from agents.herdsman.settlement import Undelivered, why_not_ask
+from agents.herdsman.tool_names import ASK_OWNER
 from agents.models.port import ToolDeclaration
 from agents.schema import describe
 from engine.core.errors import UsageError
 from engine.records.request import Request, decode
 
-ASK_OWNER: Final = "ask_owner"
 _DESCRIPTION: Final = (
     "Ask the session that gave you this assignment, when you cannot go on without its answer. "
     "Your turn ends with the call, so call it alone; the answer comes as the next message. Put "

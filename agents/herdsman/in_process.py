@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import trio
 
@@ -17,12 +18,14 @@ from agents.asking import Asker
 from agents.budget import Budget
 from agents.calls import Hands
 from agents.codemode import codemode_tool
-from agents.filetools.tool import ToolContext
+from agents.filetools.bash import BOUNDED_BASH
+from agents.filetools.registry import TOOLS
+from agents.filetools.tool import Tool, ToolContext
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.agent_prompt import agent_prompt
 from agents.herdsman.identity import Label, SessionId
 from agents.herdsman.inbox import Inbox
-from agents.herdsman.loadout import MANAGED_TOOLS, offered_tools
+from agents.herdsman.loadout import offered_tools
 from agents.herdsman.recent_output import RecentOutput
 from agents.herdsman.record import ProcessStamp
 from agents.herdsman.runtime import Attendant, Ended, Entry, Lifecycle, Message
@@ -36,6 +39,9 @@ from engine.core.ids import AttemptId, TaskId
 from engine.core.spec import ModelChoice
 from engine.system.clock import Clock
 from engine.system.nursery import open_flat_nursery
+
+# Nobody else limits the time of a managed agent.
+MANAGED_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({**TOOLS, "bash": BOUNDED_BASH})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,9 @@
-"""Which tools of this process a managed agent gets, beside those of the herd."""
+"""Which tools of this process a managed agent gets by name, beside those of the herd. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from typing import Final
 
-from agents.filetools.bash import BOUNDED_BASH
-from agents.filetools.registry import TOOLS
-from agents.filetools.tool import Tool
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.errors import invalid
 from agents.loadout import CODEMODE, READING_TOOLS
@@ -16,9 +12,8 @@ from engine.core.spec import Kind
 
 # In lists of tools a word that says whether the agent may delegate, and never a tool.
 DELEGATES: Final = "agent"
-_ALL: Final = ("read", "bash", "edit", "write", "grep", "find", "ls")
-# Nobody else limits the time of a managed agent.
-MANAGED_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({**TOOLS, "bash": BOUNDED_BASH})
+# All that there are, in the order in which an agent that names none has them.
+ALL: Final = ("read", "bash", "edit", "write", "grep", "find", "ls")
 
 
 def offered_tools(definition: HerdDefinition, mandatory: Collection[str]) -> tuple[str, ...]:
@@ -42,12 +37,12 @@ def offered_tools(definition: HerdDefinition, mandatory: Collection[str]) -> tup
     elif definition.no_tools or definition.no_builtin_tools:
         stated = ()
     else:
-        stated = READING_TOOLS if definition.kind in (Kind.READER, Kind.REVIEWER) else _ALL
+        stated = READING_TOOLS if definition.kind in (Kind.READER, Kind.REVIEWER) else ALL
     excluded = definition.exclude_tools or ()
     wanted = tuple(
         tool for tool in stated if not any(fnmatchcase(tool, pattern) for pattern in excluded)
     )
-    unknown = [quote_value(tool) for tool in wanted if tool not in MANAGED_TOOLS]
+    unknown = [quote_value(tool) for tool in wanted if tool not in ALL]
     if unknown:
         raise invalid(
             f"definition {definition.name} lists {name_list(unknown)}, which agents in this "

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.herd_definition import HerdDefinition
-from agents.herdsman.asking import ASK_OWNER
 from agents.herdsman.caller import Caller
 from agents.herdsman.errors import HerdError, invalid
 from agents.herdsman.loadout import DELEGATES, refuse_to_take
-from agents.herdsman.tool_names import HERD_TOOL_NAMES
+from agents.herdsman.tool_names import ASK_OWNER, HERD_TOOL_NAMES
 from agents.roster import Roster, Unavailable
 from engine.core.quote import name_list, quote_value
 

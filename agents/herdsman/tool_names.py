@@ -1,4 +1,4 @@
-"""The names of the tools by which an owner manages its agents."""
+"""The names of the tools by which an owner manages its agents, and an agent asks its owner."""
 
 from typing import Final
 
@@ -11,8 +11,9 @@ REPLY: Final = "agent_reply"
 CLOSE: Final = "agent_close"
 INSPECT: Final = "agent_inspect"
 TRANSCRIPT: Final = "agent_transcript"
+ASK_OWNER: Final = "ask_owner"
 
-# In the order in which models and people are shown them.
+# Those of owners, in the order in which models and people are shown them.
 HERD_TOOL_NAMES: Final = (
     LIST,
     DELEGATE,

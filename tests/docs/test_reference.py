@@ -6,8 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from agents.herdsman.asking import ASK_OWNER
-from agents.herdsman.tool_names import HERD_TOOL_NAMES
+from agents.herdsman.tool_names import ASK_OWNER, HERD_TOOL_NAMES
 from engine.core.errors import (
     ConflictError,
     CorruptionError,

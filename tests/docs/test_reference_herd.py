@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from agents.herdsman.asking import ASK_OWNER, AskRequest
+from agents.herdsman.asking import AskRequest
 from agents.herdsman.errors import Category
 from agents.herdsman.projection import AgentState
 from agents.herdsman.runtime import ATTENTION, QUESTION, RESULT
-from agents.herdsman.tool_names import HERD_TOOL_NAMES
+from agents.herdsman.tool_names import ASK_OWNER, HERD_TOOL_NAMES
 from agents.schema import describe
 from pinata.tools.herd import TOOLS
 from tests.support.herd_plays import tell_herd_story

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import trio
 
-from agents.herdsman.asking import ASK_OWNER
+from agents.herdsman.tool_names import ASK_OWNER
 from agents.models.script import decode_script
 from agents.models.scripted import ScriptedModel
 from agents.pi_program import COORDINATOR

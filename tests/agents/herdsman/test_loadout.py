@@ -4,7 +4,8 @@ import pytest
 
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.errors import Category, HerdError
-from agents.herdsman.loadout import MANAGED_TOOLS, offered_tools
+from agents.herdsman.in_process import MANAGED_TOOLS
+from agents.herdsman.loadout import offered_tools
 from engine.core.spec import Kind
 
 PLAIN = HerdDefinition("scout", "Looks.", "You look.\n", (), file="/a/scout.md")
@@ -63,6 +64,10 @@ def test_a_pattern_that_would_take_a_tool_of_the_herd_is_refused() -> None:
     assert caught.value.trouble.next_action == (
         "list tools by their names in excludeTools of /a/scout.md"
     )
+
+
+def test_all_that_can_be_listed_is_there() -> None:
+    assert set(MANAGED_TOOLS) == set(ALL)
 
 
 def test_a_command_without_a_limit_gets_one() -> None:
