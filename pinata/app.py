@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from agents.herdsman.tool_names import HERD_TOOL_NAMES, LOOKING
+from agents.herdsman.tool_names import HERD_TOOL_NAMES
 from agents.traffic import Traffic
 from engine.core.errors import ConflictError, UsageError
 from engine.core.limiter import Limiter
@@ -28,7 +28,6 @@ from worktrees.machine import refusal
 if TYPE_CHECKING:  # they take long to load, and most commands come without
     from agents.herdsman.controller import Controller
     from agents.herdsman.runtime import HerdTool
-    from pinata.work.herd_visit import Visit
 
 _MODULES: Final = {
     "pinata_run": "pinata.tools.runs",
@@ -134,76 +133,6 @@ async def call_for_session(context: Context, name: str, arguments: object) -> An
         answer: Answer = await herd.call_herd(context, name, arguments)
         return answer
     return await call_tool(context, name, arguments)
-
-
-async def list_herds(context: Context) -> Answer:
-    """Return the agents that a person reaches from where the caller stands; see `Visit`."""
-    return await (await _visit(context)).list_all()
-
-
-async def set_mailbox_aside(context: Context, folder: str) -> Answer:
-    """Move a mailbox that cannot be read out of the way; see `Visit.set_aside`."""
-    refuse_agents(context.environment)
-    return await (await _visit(context)).set_aside(folder)
-
-
-async def call_owner(
-    context: Context,
-    label: str,
-    name: str,
-    arguments: Mapping[str, Any],
-    *,
-    workspace: str | None = None,
-) -> Answer:
-    """Return what a tool answers the owner of an agent.
-
-    Args:
-        context: the caller's.
-        label: the agent's.
-        name: of the tool.
-        arguments: beside the agent.
-        workspace: that the agent was started in; None means one of those listed.
-
-    Raises:
-        PinataError: no agent is called so, or the call was not carried out.
-    """
-    if name not in LOOKING:
-        refuse_agents(context.environment)
-    return await (await _visit(context)).call(label, name, arguments, workspace=workspace)
-
-
-async def configure_herd(context: Context, changes: Mapping[str, object]) -> Answer:
-    """Return what the user has set for managed agents, once that is changed.
-
-    Args:
-        context: the caller's.
-        changes: see `pinata.work.herd_settings.change_settings`.
-
-    Raises:
-        PinataError: they do not fit, or the file cannot be read or written.
-    """
-    if changes:
-        refuse_agents(context.environment)
-    work = await trio.to_thread.run_sync(importlib.import_module, "pinata.work.herd_settings")
-    answer: Answer = await work.change_settings(context, changes)
-    return answer
-
-
-async def _visit(context: Context) -> "Visit":
-    herd, visits, places = await trio.to_thread.run_sync(_load_visit)
-
-    async def carry(owner: "Controller", name: str, arguments: Mapping[str, Any]) -> Answer:
-        answer: Answer = await herd.call_herd(replace(context, herd=owner), name, dict(arguments))
-        return answer
-
-    ground = await places.find_ground(context, places.Place(context.cwd, context.project_trust))
-    visit: Visit = visits.Visit(context, places.premises_of(context), ground, carry)
-    return visit
-
-
-def _load_visit() -> tuple[ModuleType, ...]:
-    names = ("pinata.tools.herd", "pinata.work.herd_visit", "pinata.work.herd_place")
-    return tuple(importlib.import_module(name) for name in names)
 
 
 def text_for_model(name: str, answer: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from agents.herdsman.errors import HerdError
 from engine.core.errors import ConflictError, ExternalError, PinataError, UsageError
 from engine.records.json_text import decode_json
-from pinata import app
+from pinata import app, visit
 from pinata.faces.command import Command, here, show
 from pinata.faces.herd_lines import ACTIONS, aside_lines, list_lines, settings_lines
 from pinata.tools.registry import Answer
@@ -48,7 +48,7 @@ def _command(tool: re.Match[str]) -> str:
 async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
     context = app.build_context(environment, here(), Silence())
     if given.action == "list":
-        show(given, await app.list_herds(context), list_lines)
+        show(given, await visit.list_herds(context), list_lines)
         return 0
     if given.action == "config":
         show(given, await _configured(context, given.key, given.value), settings_lines)
@@ -61,7 +61,9 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
         files = [str(here() / each) for each in given.file or ()]
         arguments = {"message": given.message, "files": files}
     tool = f"agent_{given.action}"
-    answer = await app.call_owner(context, given.agent, tool, arguments, workspace=given.workspace)
+    answer = await visit.call_owner(
+        context, given.agent, tool, arguments, workspace=given.workspace
+    )
     if not answer["ok"]:
         raise refusal(answer["error"])
     show(given, answer, ACTIONS[given.action])
@@ -71,7 +73,7 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
 async def _set_aside(context: Context, folder: str) -> Answer:
     """Return where a mailbox is once it was moved out of the way."""
     try:
-        return await app.set_mailbox_aside(context, folder)
+        return await visit.set_mailbox_aside(context, folder)
     except HerdError as error:
         raise refusal(error.trouble.as_fields()) from error
 
@@ -82,7 +84,7 @@ async def _configured(context: Context, key: str | None, value: str | None) -> A
         raise UsageError(f"{key} is given no value: add one, or leave it out to see all settings")
     changes = {} if key is None or value is None else {key: _value(value)}
     try:
-        return await app.configure_herd(context, changes)
+        return await visit.configure_herd(context, changes)
     except HerdError as error:
         raise refusal(error.trouble.as_fields()) from error
 
