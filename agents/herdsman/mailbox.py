@@ -14,16 +14,15 @@ import trio
 
 from agents.herdsman.errors import HerdError, ambiguous, broken, label_exists, not_found
 from agents.herdsman.identity import Identity, Label, RequestId
-from agents.herdsman.mailbox_folder import (
+from agents.herdsman.mailbox_folder import MailboxFolder, MailboxGoneError
+from agents.herdsman.mailbox_locks import claimed, refuse_busy
+from agents.herdsman.mailbox_names import (
     ASK_NAME,
     STATE_NAME,
-    MailboxFolder,
-    MailboxGoneError,
     folder_name,
     request_name,
     result_name,
 )
-from agents.herdsman.mailbox_locks import claimed, refuse_busy
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Contents, Request, Result, State
 from agents.herdsman.record_form import ASK, REQUEST, RESULT, STATE, Form, UnreadableRecordError

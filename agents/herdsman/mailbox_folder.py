@@ -1,13 +1,10 @@
 """The files of one mailbox; what it does blocks, and whoever changes anything has the lock.
 
-`state.json`, `ask.json`, `request-ID.json` and `result-ID.json` mean something, and no other name
-does. The state is written before all others and removed after them: without it there is no mailbox.
+The state is written before all others and removed after them: without it there is no mailbox.
 """
 
 import errno
-import hashlib
 import os
-import re
 import shutil
 import stat
 from collections.abc import Collection, Iterable
@@ -15,8 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from agents.herdsman.errors import invalid
-from agents.herdsman.identity import Label, RequestId, is_uuid
+from agents.herdsman.identity import RequestId
+from agents.herdsman.mailbox_names import (
+    ASK_NAME,
+    STATE_NAME,
+    folder_name,
+    is_request,
+    is_result,
+    request_name,
+    request_of,
+    result_name,
+)
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import (
     Ask,
@@ -36,13 +42,6 @@ from engine.system.holder import read_live_holder
 
 T = TypeVar("T")
 
-STATE_NAME: Final = "state.json"
-ASK_NAME: Final = "ask.json"
-_REQUEST_PREFIX: Final = "request-"
-_RESULT_PREFIX: Final = "result-"
-_SUFFIX: Final = ".json"
-_FOLDER_CHARS: Final = 32
-_FOLDER: Final = re.compile(f"[0-9a-f]{{{_FOLDER_CHARS}}}")
 # How often a mailbox is looked at that changes meanwhile.
 _LOOKS: Final = 4
 
@@ -52,38 +51,6 @@ class MailboxGoneError(ConflictError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"there is no mailbox {path}")
-
-
-def is_folder_name(name: str) -> bool:
-    """Return whether a mailbox can have a folder of this name."""
-    return _FOLDER.fullmatch(name) is not None
-
-
-def folder_name(workspace: str, label: Label) -> str:
-    """Return the name of the folder of an agent's mailbox; no two agents share one."""
-    # A path holds no NUL, so that nothing but these two makes this text.
-    key = os.fsencode(workspace) + b"\0" + label.encode()
-    return hashlib.sha256(key).hexdigest()[:_FOLDER_CHARS]
-
-
-def request_name(request: RequestId) -> str:
-    """Return the name of a request's file.
-
-    Raises:
-        HerdError: INVALID_REQUEST: it is no id, and could lead out of the folder.
-    """
-    return _record_name(_REQUEST_PREFIX, request)
-
-
-def result_name(request: RequestId) -> str:
-    """Return the name of the file of a request's result; see `request_name`."""
-    return _record_name(_RESULT_PREFIX, request)
-
-
-def _record_name(prefix: str, request: RequestId) -> str:
-    if not is_uuid(request):
-        raise invalid("the id of a request must be a full UUID in lower case")
-    return f"{prefix}{request}{_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +142,8 @@ class MailboxFolder:
         Raises:
             OSError: that cannot be told.
         """
-        names = sorted(filter(is_request, self.names()))
-        ids = (name.removeprefix(_REQUEST_PREFIX).removesuffix(_SUFFIX) for name in names)
-        return [RequestId(one) for one in ids if is_uuid(one)]
+        found = map(request_of, sorted(filter(is_request, self.names())))
+        return [one for one in found if one is not None]
 
     def is_starting(self) -> bool:
         """Return whether a living process starts an agent here.
@@ -278,8 +244,8 @@ class MailboxFolder:
             return NothingPending()
         if len(waiting) > 1:
             return UnclearPending(f"{len(waiting)} requests wait for an answer")
-        request = RequestId(waiting[0].removeprefix(_REQUEST_PREFIX).removesuffix(_SUFFIX))
-        if not is_uuid(request):
+        request = request_of(waiting[0])
+        if request is None:
             return UnclearPending("a request has a name that is no id")
         try:
             found = self.read_request(request)
@@ -352,21 +318,9 @@ def _acknowledged(state: State) -> frozenset[str]:
     return frozenset(request_name(one) for one in answered if one is not None)
 
 
-def is_request(name: str) -> bool:
-    """Return whether a file of this name is a request."""
-    return name.startswith(_REQUEST_PREFIX) and name.endswith(_SUFFIX)
-
-
-def is_result(name: str) -> bool:
-    """Return whether a file of this name is a result."""
-    return name.startswith(_RESULT_PREFIX) and name.endswith(_SUFFIX)
-
-
 def _results(names: Iterable[str]) -> frozenset[RequestId]:
-    found = (
-        name.removeprefix(_RESULT_PREFIX).removesuffix(_SUFFIX) for name in names if is_result(name)
-    )
-    return frozenset(RequestId(one) for one in found if is_uuid(one))
+    found = map(request_of, filter(is_result, names))
+    return frozenset(one for one in found if one is not None)
 
 
 def _check_name(is_right: bool, form: Form[Any]) -> None:  # noqa: FBT001 - what is checked

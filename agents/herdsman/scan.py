@@ -9,12 +9,8 @@ from typing import Final
 import trio
 
 from agents.herdsman.findings import Remembered, Scan
-from agents.herdsman.mailbox_folder import (
-    ASK_NAME,
-    STATE_NAME,
-    MailboxFolder,
-    is_folder_name,
-)
+from agents.herdsman.mailbox_folder import MailboxFolder
+from agents.herdsman.mailbox_names import ASK_NAME, STATE_NAME, is_folder_name
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Contents
 from agents.herdsman.record_form import UnreadableRecordError

@@ -13,8 +13,9 @@ import trio
 from agents.herdsman.errors import HerdError, broken, busy, invalid, not_found
 from agents.herdsman.launches import end_orphans, left_launches
 from agents.herdsman.mailbox import PATIENCE_S
-from agents.herdsman.mailbox_folder import MailboxFolder, is_folder_name
+from agents.herdsman.mailbox_folder import MailboxFolder
 from agents.herdsman.mailbox_locks import claimed
+from agents.herdsman.mailbox_names import is_folder_name
 from agents.herdsman.premises import Premises
 from agents.herdsman.record_form import UnreadableRecordError
 from agents.herdsman.scan import scan

@@ -11,14 +11,8 @@ from typing import Final
 
 from agents.herdsman.findings import Unreadable
 from agents.herdsman.identity import Correlation, Label, SessionId
-from agents.herdsman.mailbox_folder import (
-    ASK_NAME,
-    STATE_NAME,
-    MailboxFolder,
-    folder_name,
-    is_request,
-    is_result,
-)
+from agents.herdsman.mailbox_folder import MailboxFolder
+from agents.herdsman.mailbox_names import ASK_NAME, STATE_NAME, folder_name, is_request, is_result
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import Ask, Request, Result
 from agents.herdsman.record_form import ASK, REQUEST, RESULT, Form

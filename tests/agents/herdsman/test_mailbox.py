@@ -12,7 +12,7 @@ from agents.herdsman.config import change_config
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import Handle, Label, RequestId
 from agents.herdsman.mailbox import Mailbox
-from agents.herdsman.mailbox_folder import folder_name, is_folder_name
+from agents.herdsman.mailbox_names import folder_name, is_folder_name
 from agents.herdsman.premises import Premises
 from agents.herdsman.record import (
     Acknowledgement,

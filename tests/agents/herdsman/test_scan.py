@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from agents.herdsman.findings import Scan
-from agents.herdsman.mailbox_folder import folder_name
+from agents.herdsman.mailbox_names import folder_name
 from agents.herdsman.premises import Premises
 from agents.herdsman.record_form import STATE
 from agents.herdsman.scan import _touched_ns, scan
