@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from agents.herdsman.herd_entry import herd_entry
 from agents.herdsman.runtime import Entry
 from engine.core.errors import ExternalError, reason_of
 
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC
-# Where each type of entry that extensions write holds what they have put in.
-_DETAILS_FIELD: Final[Mapping[str, str]] = {"custom": "data", "custom_message": "details"}
-_KIND_PREFIX: Final = "pinata-agent-"
 
 
 class PiHistory:
@@ -87,14 +85,14 @@ class PiHistory:
             return
         if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
             return
-        type_, id_, parent = entry.get("type"), entry["id"], entry.get("parentId")
-        if type_ == "session":
+        if entry.get("type") == "session":
             return
+        id_, parent = entry["id"], entry.get("parentId")
         self._parents[id_] = parent if isinstance(parent, str) else None
         self._leaf = id_
-        kind, details = entry.get("customType"), entry.get(_DETAILS_FIELD.get(str(type_), ""))
-        if isinstance(kind, str) and kind.startswith(_KIND_PREFIX):
-            self._found.append((id_, Entry(kind, details if isinstance(details, dict) else {})))
+        ours = herd_entry(entry)
+        if ours is not None:
+            self._found.append((id_, ours))
 
 
 def _rest_of(descriptor: int, start: int) -> bytes:

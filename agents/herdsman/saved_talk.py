@@ -16,6 +16,7 @@ import trio
 
 from agents import session_form as form
 from agents.filetools.tool import ToolAnswer
+from agents.herdsman.herd_entry import herd_entry
 from agents.herdsman.identity import SessionId
 from agents.herdsman.runtime import Entry, Message
 from agents.history import History, tool_answer
@@ -38,8 +39,6 @@ from engine.system.clock import Clock
 A = TypeVar("A")
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
 _READ: Final = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
-_OURS: Final = "pinata-agent-"
-_DETAILS: Final[Mapping[str, str]] = {"custom": "data", "custom_message": "details"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,11 +288,6 @@ def _read_lines(path: Path) -> list[Line]:
 
 def _entries(lines: Sequence[Line], branch: Branch) -> list[Entry]:
     """Return the herd's entries among lines."""
-    found = []
     on_branch = branch.ids
-    for line in lines:
-        kind, details = line.get("customType"), line.get(_DETAILS.get(str(line.get("type")), ""))
-        if isinstance(kind, str) and kind.startswith(_OURS):
-            is_there = str(line.get("id")) in on_branch
-            found.append(Entry(kind, details if isinstance(details, dict) else {}, is_there))
-    return found
+    found = (herd_entry(line, on_branch=str(line.get("id")) in on_branch) for line in lines)
+    return [entry for entry in found if entry is not None]
