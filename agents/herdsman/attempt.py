@@ -245,4 +245,4 @@ def _sessions_at(identity: Identity, inventory: Inventory) -> set[str]:
 def _as_herd_error(error: PinataError | OSError) -> HerdError:
     if isinstance(error, HerdError):
         return error
-    return broken(reason_of(error) if isinstance(error, OSError) else str(error))
+    return broken(reason_of(error))

@@ -294,7 +294,7 @@ def check_same(expected: Identity, fresh: Contents | None) -> Contents:
 
 
 def _failure(what: str, error: PinataError | OSError) -> HerdError:
-    return broken(f"{what}: {reason_of(error) if isinstance(error, OSError) else error}")
+    return broken(f"{what}: {reason_of(error)}")
 
 
 def _encoded(form: Form[T], record: T) -> bytes:

@@ -126,8 +126,7 @@ async def claimed(
         except HeldElsewhereError as error:
             raise refuse(str(error)) from error
         except (PinataError, OSError) as error:
-            reason = reason_of(error) if isinstance(error, OSError) else error
-            raise broken(f"cannot lock {what}: {reason}") from error
+            raise broken(f"cannot lock {what}: {reason_of(error)}") from error
         yield
 
 

@@ -70,8 +70,7 @@ def _kept(premises: Premises, text: str) -> Path | None:
         make_private_dir(folder)
         replace_briefly(file, text.encode("utf-8", "replace"))
     except (OSError, ConflictError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        _log.warning("%s: an answer cannot be kept: %s", folder, reason)
+        _log.warning("%s: an answer cannot be kept: %s", folder, reason_of(error))
         return None
     # Two processes may tidy up at once.
     with suppress(OSError):

@@ -59,8 +59,7 @@ async def set_aside(premises: Premises, name: str) -> Path:
     except HerdError:
         raise
     except (PinataError, OSError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else error
-        raise broken(f"the mailbox {name} cannot be set aside: {reason}") from error
+        raise broken(f"the mailbox {name} cannot be set aside: {reason_of(error)}") from error
     premises.signals.ring(str(folder.path))
     return moved
 

@@ -41,7 +41,9 @@ class CorruptionError(PinataError):
     """Stored bytes break a promise that pinata made; do not continue from them."""
 
 
-def reason_of(error: OSError) -> str:
-    """Return why the machine refused something, without the file that it was about."""
+def reason_of(error: OSError | PinataError) -> str:
+    """Return why something failed; of what the machine refused, without the file it was about."""
+    if isinstance(error, PinataError):
+        return str(error)
     # An error that a library made of a text alone has no other words.
     return error.strerror or str(error)

@@ -30,3 +30,7 @@ def test_a_lock_held_elsewhere_is_a_conflict_that_names_the_holder() -> None:
 def test_what_the_machine_refused_has_a_reason_however_it_was_told() -> None:
     assert reason_of(OSError(28, "No space left on device", "a.txt")) == "No space left on device"
     assert reason_of(OSError("locks are not supported here")) == "locks are not supported here"
+
+
+def test_what_pinata_refused_is_its_own_reason() -> None:
+    assert reason_of(ConflictError("the run is held")) == "the run is held"
