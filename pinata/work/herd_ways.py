@@ -3,7 +3,7 @@
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +11,9 @@ from typing import Final, TypeVar
 
 import trio
 
-from agents.definition import Source
 from agents.filetools.tool import ToolContext
-from agents.herd_definition import HerdDefinition
 from agents.herdsman.birth import SavedSession
-from agents.herdsman.errors import HerdError, broken, busy, invalid
+from agents.herdsman.errors import broken, busy, invalid
 from agents.herdsman.identity import SessionId
 from agents.herdsman.in_process import InProcessSpec, open_in_process
 from agents.herdsman.loadout import offered_tools
@@ -29,11 +27,10 @@ from agents.pi_program import PiMissingError
 from engine.core.environment import child_environment
 from engine.core.errors import ExternalError, PinataError, UsageError, reason_of
 from engine.core.ids import AttemptId, TaskId
-from engine.core.quote import name_list
-from engine.core.spec import Backend, ModelChoice, Thinking
+from engine.core.spec import Backend, ModelChoice
 from engine.system.holder import read_live_holder
 from pinata.work.context import Context
-from pinata.work.definitions import USER_FOLDER
+from pinata.work.herd_choice import no_model, wanted_backends, wanted_model, where_to_state
 from pinata.work.herd_runtime import FindWay, LedConversation, Way
 from pinata.work.lent_models import LentModels
 from pinata.work.models import ModelSources, Opener
@@ -112,11 +109,11 @@ class Ways:
     async def __call__(self, launch: Launch) -> Way:
         """See `FindWay`."""
         await self._refuse_open(launch.birth.session)
-        where = _where_to_state(launch.birth.definition, self.context.agent_dir)
-        choice = _choice(launch, where)
+        where = where_to_state(launch.birth.definition, self.context.agent_dir)
+        choice = wanted_model(launch, where)
         sources = self.sources(Path(launch.birth.cwd))
         tried: dict[str, list[str]] = {}
-        for backend in _backends(launch.birth.definition, where):
+        for backend in wanted_backends(launch.birth.definition, where):
             try:
                 found = await sources.find(choice, backend)
             except (PiMissingError, UsageError) as error:
@@ -131,7 +128,7 @@ class Ways:
             if isinstance(way, PiWay):
                 return self._process(launch, choice, way)
             return await self._in_process(launch, choice, way)
-        raise _no_model(launch, choice, tried, where)
+        raise no_model(launch, choice, tried, where)
 
     async def _refuse_open(self, saved: SavedSession | None) -> None:
         """Refuse to continue a session that a person has open as its own.
@@ -266,61 +263,6 @@ async def _discard(file: Path) -> None:
     except ExternalError as error:
         # Nobody has said anything in it, so that it does no harm.
         _log.warning("the session of an agent that did not come up is left: %s", error)
-
-
-def _where_to_state(definition: HerdDefinition, agent_dir: Path | None) -> str:
-    """Return which file a person changes to have a definition say something else.
-
-    What comes with pinata is not changed where it lies: the next release would take that back.
-    """
-    if agent_dir is None or definition.sources[-1:] != (Source.PRESET,):
-        return definition.file
-    own = agent_dir / USER_FOLDER / f"{definition.name}.md"
-    return f"{own}, a file of yours that lies over the bundled one"
-
-
-def _backends(definition: HerdDefinition, where: str) -> tuple[Backend, ...]:
-    """Return what may run an agent, the preferred one first."""
-    if definition.backend is Backend.HERDR_PI:
-        raise invalid(
-            f"the definition {definition.name} asks for the backend herdr-pi, which is not in "
-            "this release",
-            next_action=f"state the `backend` process or in-process, or none, in {where}",
-        )
-    if definition.backend is not None:
-        return (definition.backend,)
-    return Backend.PROCESS, Backend.IN_PROCESS
-
-
-def _choice(launch: Launch, where: str) -> ModelChoice:
-    """Return the model of an agent: what its definition states, the rest as its owner has it.
-
-    Raises:
-        HerdError: nobody says which; INVALID_REQUEST.
-    """
-    definition, given = launch.birth.definition, launch.model
-    thinking = definition.thinking or (Thinking.OFF if given is None else given.thinking)
-    if definition.model is not None:
-        return ModelChoice(*definition.model, thinking)
-    if given is None:
-        raise invalid(
-            f"no model is known for the definition {definition.name}: it states none, and nobody "
-            "knows with which one the session works",
-            next_action=f"choose a model in the session, or state one as `model` in {where}",
-        )
-    return replace(given, thinking=thinking)
-
-
-def _no_model(
-    launch: Launch, choice: ModelChoice, tried: Mapping[str, Sequence[str]], where: str
-) -> HerdError:
-    """Return that nothing can run an agent with its model; each reason is told once."""
-    reasons = (f"{name_list(backends)}: {reason}" for reason, backends in tried.items())
-    return invalid(
-        f"the agent {launch.birth.label} cannot have the model {choice.provider}/{choice.id}: "
-        f"{'; '.join(reasons)}",
-        next_action=f"state another `model` or `backend` in {where}",
-    )
 
 
 def _walk(root: Path) -> tuple[bytes, ...]:
