@@ -61,18 +61,24 @@ class SeveralAgentsError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """An agent, and the session that it works for in the end."""
+class FoundAgent:
+    """An agent, and the session that it works for in the end.
+
+    Attributes:
+        lead: a person's session, whose host runs the agent.
+    """
 
     state: State
     lead: SessionId
 
     @property
     def label(self) -> str:
+        """What its owner calls it."""
         return self.state.of.label
 
     @property
     def workspace(self) -> str:
+        """Where it was started."""
         return self.state.of.workspace
 
 
@@ -103,7 +109,7 @@ class Visit:
             ExternalError: the mailboxes cannot be read.
         """
         found = await scan(self.premises)
-        leads = {one.lead for one in await self._reached(_found(found))}
+        leads = {one.lead for one in await self._reached(find_agents(found))}
         return {
             "workspace": str(self.ground.workspace),
             "sessions": [await self._list(lead) for lead in sorted(leads)],
@@ -157,8 +163,8 @@ class Visit:
             found.lead, found.state.of.owner, tool, {"agent": label, **arguments}, found.workspace
         )
 
-    async def _find(self, label: str, workspace: str | None) -> _Found:
-        known, here = _found(await scan(self.premises)), str(self.ground.workspace)
+    async def _find(self, label: str, workspace: str | None) -> FoundAgent:
+        known, here = find_agents(await scan(self.premises)), str(self.ground.workspace)
         if workspace is None:
             known, where = await self._reached(known), here
         else:
@@ -172,7 +178,7 @@ class Visit:
             raise SeveralAgentsError(label, [one.workspace for one in nearest])
         return nearest[0]
 
-    async def _reached(self, known: Sequence[_Found]) -> list[_Found]:
+    async def _reached(self, known: Sequence[FoundAgent]) -> list[FoundAgent]:
         """Return those of the sessions that have an agent here, wherever each of them works."""
         leads = {one.lead for one in known if one.workspace == str(self.ground.workspace)}
         # A place that got another name is known by where its agents work.
@@ -231,11 +237,11 @@ class Visit:
         )
 
 
-def _found(seen: Scan) -> list[_Found]:
+def find_agents(seen: Scan) -> list[FoundAgent]:
     """Return all agents of the user, by workspace and label."""
     states = [one.state for one in seen.contents]
     owners = {(one.of.workspace, one.session): one.of.owner for one in states}
-    return [_Found(one, _lead(owners, one)) for one in states]
+    return [FoundAgent(one, _lead(owners, one)) for one in states]
 
 
 def _lead(owners: Mapping[tuple[str, SessionId], SessionId], state: State) -> SessionId:

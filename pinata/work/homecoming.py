@@ -1,4 +1,7 @@
-"""What a session's host looks after when it starts: runs of the session whose owner died."""
+"""What a session's host looks after when it starts: runs of the session whose owner died.
+
+It warns of managed agents that work in the session, too.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -11,6 +14,7 @@ from engine.store import RunFolder
 from pinata.work.accounts import Accounts
 from pinata.work.blocking import in_thread
 from pinata.work.context import Context
+from pinata.work.herd_intrusion import tell_agents_within
 from pinata.work.observer import Observer
 from pinata.work.owed import Owed
 from pinata.work.owned_run import Answer
@@ -33,11 +37,13 @@ async def come_home(context: Context, session: Session) -> Sequence[str]:
         session: its lock is held by this process.
 
     Returns:
-        What the session should know of each of these runs, in the order of their ids.
+        What the session should know: of agents that work in it, then of each of these runs, in the
+        order of their ids.
 
     Raises:
         ExternalError: the session's folder cannot be read.
     """
+    intrusions = await tell_agents_within(context, session)
     unsettled = await _unsettled(context, session)
     notices = dict.fromkeys((owed.run for owed in unsettled), "")
     async with trio.open_nursery() as nursery:
@@ -47,7 +53,7 @@ async def come_home(context: Context, session: Session) -> Sequence[str]:
                 notices[owed.run] = await _look_after(context, owed)
 
             nursery.start_soon(look_after)
-    return [says for says in notices.values() if says]
+    return [*intrusions, *(says for says in notices.values() if says)]
 
 
 async def carry_on(context: Context, folder: RunFolder, root: Path) -> Answer:
