@@ -1,9 +1,13 @@
 """What a look at the mailboxes of a user finds; values alone."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from agents.herdsman.identity import SessionId
 from agents.herdsman.record import Contents, State
+
+# What is said of a mailbox that cannot be read, or of a record in one.
+DIAGNOSTIC_LIMIT_CHARS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from agents.herdsman.activity import inactive_ms
 from agents.herdsman.caller import Caller
+from agents.herdsman.findings import DIAGNOSTIC_LIMIT_CHARS
 from agents.herdsman.identity import GenerationId
 from agents.herdsman.look import Look
 from agents.herdsman.ownership import Visible
 from agents.herdsman.projection import AgentState
 from agents.herdsman.record import Contents, ResultError, UnclearPending
-from agents.herdsman.scan import DIAGNOSTIC_LIMIT_CHARS
 from engine.core.quote import one_line
 
 # As many unreadable mailboxes are told of at most, those that were touched last.

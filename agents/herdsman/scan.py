@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from agents.herdsman.findings import Remembered, Scan
+from agents.herdsman.findings import DIAGNOSTIC_LIMIT_CHARS, Remembered, Scan
 from agents.herdsman.mailbox_folder import MailboxFolder
 from agents.herdsman.mailbox_names import ASK_NAME, STATE_NAME, is_folder_name
 from agents.herdsman.premises import Premises
@@ -19,7 +19,6 @@ from engine.core.errors import ExternalError, reason_of
 from engine.core.quote import one_line
 from engine.system.clock import SystemClock
 
-DIAGNOSTIC_LIMIT_CHARS: Final = 256
 # Longer than the steps in which a file system tells time.
 SETTLED_MS: Final = 100
 

@@ -6,13 +6,12 @@ from hypothesis import given, strategies as st
 
 from agents.herdsman.caller import Caller
 from agents.herdsman.errors import Category, HerdError
-from agents.herdsman.findings import Scan, Unreadable
+from agents.herdsman.findings import DIAGNOSTIC_LIMIT_CHARS, Scan, Unreadable
 from agents.herdsman.identity import SessionId
 from agents.herdsman.listing import agent_records
 from agents.herdsman.look import Look
 from agents.herdsman.record import Contents, UnclearPending
 from agents.herdsman.runtime import Inventory, Lifecycle
-from agents.herdsman.scan import DIAGNOSTIC_LIMIT_CHARS
 from agents.herdsman.tool_names import CLOSE
 from tests.support.herd_arbitrary import SESSIONS, herds_and_inventories
 from tests.support.herd_records import (
