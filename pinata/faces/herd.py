@@ -2,7 +2,7 @@
 
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from agents.herdsman.errors import HerdError
@@ -12,7 +12,6 @@ from pinata import app, visit
 from pinata.faces.command import Command, here, show
 from pinata.faces.herd_lines import ACTIONS, aside_lines, list_lines, settings_lines
 from pinata.tools.registry import Answer
-from pinata.work.context import Context
 from pinata.work.observer import Silence
 
 
@@ -51,10 +50,11 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
         show(given, await visit.list_herds(context), list_lines)
         return 0
     if given.action == "config":
-        show(given, await _configured(context, given.key, given.value), settings_lines)
+        changes = _changes(given.key, given.value)
+        show(given, await _told(visit.configure_herd(context, changes)), settings_lines)
         return 0
     if given.action == "set-aside":
-        show(given, await _set_aside(context, given.folder), aside_lines)
+        show(given, await _told(visit.set_mailbox_aside(context, given.folder)), aside_lines)
         return 0
     arguments: dict[str, Any] = {}
     if given.action in ("steer", "reply"):
@@ -70,23 +70,21 @@ async def _herd(given: Namespace, environment: Mapping[str, str]) -> int:
     return 0
 
 
-async def _set_aside(context: Context, folder: str) -> Answer:
-    """Return where a mailbox is once it was moved out of the way."""
+async def _told(answer: Awaitable[Answer]) -> Answer:
+    """Return an answer; a refusal names commands where the herd's own names tools."""
     try:
-        return await visit.set_mailbox_aside(context, folder)
+        return await answer
     except HerdError as error:
         raise refusal(error.trouble.as_fields()) from error
 
 
-async def _configured(context: Context, key: str | None, value: str | None) -> Answer:
-    """Return the settings for managed agents, once one of them is changed."""
-    if key is not None and value is None:
+def _changes(key: str | None, value: str | None) -> Mapping[str, object]:
+    """Return what is to be changed among the settings for managed agents."""
+    if key is None:
+        return {}
+    if value is None:
         raise UsageError(f"{key} is given no value: add one, or leave it out to see all settings")
-    changes = {} if key is None or value is None else {key: _value(value)}
-    try:
-        return await visit.configure_herd(context, changes)
-    except HerdError as error:
-        raise refusal(error.trouble.as_fields()) from error
+    return {key: _value(value)}
 
 
 def _value(text: str) -> object:

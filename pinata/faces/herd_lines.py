@@ -89,6 +89,7 @@ def _closed(answer: Answer) -> Iterable[str]:
         yield visible(f"the result of {agent} is kept as {reference}")
 
 
+# What a person can have done to an agent, each with the lines that show the answer.
 ACTIONS: Final[Mapping[str, Callable[[Answer], Iterable[str]]]] = MappingProxyType(
     {
         "inspect": _inspected,
@@ -98,4 +99,3 @@ ACTIONS: Final[Mapping[str, Callable[[Answer], Iterable[str]]]] = MappingProxyTy
         "close": _closed,
     }
 )
-"""What a person can have done to an agent, each with the lines that show the answer."""
