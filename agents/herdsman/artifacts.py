@@ -15,6 +15,7 @@ import trio
 from agents.herdsman.errors import broken, invalid
 from agents.herdsman.identity import Label, RequestId, SessionId, is_label, is_uuid
 from agents.herdsman.premises import Premises
+from agents.herdsman.record import State
 from agents.herdsman.references import MOST_INDEX
 from engine.core.errors import CorruptionError, PinataError, reason_of
 from engine.system import faults
@@ -39,6 +40,11 @@ class Provenance:
     definition: str
     cwd: str
     session: SessionId | None = None
+
+    @classmethod
+    def of(cls, state: State) -> "Provenance":
+        """Return whose work the results of an agent are."""
+        return cls(state.of.label, state.definition, state.cwd, state.session)
 
     def line(self) -> str:
         """Return it as the first line of the result's text, without the line's end."""

@@ -188,8 +188,8 @@ class _Closing:
         except UnreadableRecordError as error:
             raise ambiguous(f"the result of agent {label!r} cannot be read: {error}") from error
         if result is not None and result.text is not None:
-            provenance = Provenance(label, state.definition, state.cwd, state.session)
-            await save_artifact(self.controller.premises, request, provenance, result.text)
+            premises = self.controller.premises
+            await save_artifact(premises, request, Provenance.of(state), result.text)
             self.kept[label] = str(Canonical(request))
 
     async def _close_below(self, step: CloseStep) -> None:
@@ -226,7 +226,7 @@ class _Closing:
 
 
 def _mailbox(controller: Controller, identity: Identity) -> Mailbox:
-    return Mailbox.of(controller.premises, identity.of.workspace, identity.of.label)
+    return Mailbox.of_generation(controller.premises, identity.of)
 
 
 def _ids(identity: Identity) -> dict[str, str]:

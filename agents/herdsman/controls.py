@@ -95,7 +95,7 @@ class _Call:
             known["session_id"] = found.contents.state.session
             request = await self._prepared(controller, self._draft(controller, found))
             await self._leave(controller, found, request)
-            mailbox = Mailbox.of_state(controller.premises, found.contents.state)
+            mailbox = Mailbox.of_generation(controller.premises, found.contents.state.of)
             answer = await wait_answer(mailbox, request, patience_s=CONTROL_PATIENCE_S)
             return self._answered(found, request, answer)
         except HerdError as error:
@@ -153,7 +153,7 @@ class _Call:
             def permit(contents: Contents) -> None:
                 self._check(replace(again, contents=contents), request)
 
-            mailbox = Mailbox.of_state(controller.premises, again.contents.state)
+            mailbox = Mailbox.of_generation(controller.premises, again.contents.state.of)
             await leave(mailbox, identity, request, permit=permit)
 
     def _answered(

@@ -120,7 +120,7 @@ class Deliverer:
             OwnerAwayError: nobody is there to be told.
             PinataError: it does not go now.
         """
-        mailbox = Mailbox.of(self._controller.premises, identity.of.workspace, identity.of.label)
+        mailbox = Mailbox.of_generation(self._controller.premises, identity.of)
         contents = await _read(mailbox)
         if contents is None or contents.state.identity != identity:
             return
@@ -158,9 +158,8 @@ class Deliverer:
             state.of.generation,
         )
         assert result.text is not None
-        provenance = Provenance(label, state.definition, state.cwd, state.session)
         try:
-            await save_artifact(premises, result.request, provenance, result.text)
+            await save_artifact(premises, result.request, Provenance.of(state), result.text)
             if generation not in self._numbers:
                 at_least = highest_index(label, entries) + 1
                 self._numbers[generation] = await reserve_index(premises, label, at_least)
@@ -207,7 +206,7 @@ class Deliverer:
             if state.completed != request or state.active is not None:
                 raise busy("the agent has been given something else")
             # An agent that is gone answers none: what was left for it came after its work.
-            if not (is_lost or not contents.has_pending_request):
+            if contents.has_pending_request and not is_lost:
                 raise busy("a request is in its mailbox")
             await mailbox.remove_result(request)
         await clear_away(self._controller, identity)

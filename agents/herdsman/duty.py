@@ -84,7 +84,7 @@ class Duty:
         self.given = given
         self.conversation = conversation
         self.identity = identity
-        self.mailbox = Mailbox.of(given.premises, identity.of.workspace, identity.of.label)
+        self.mailbox = Mailbox.of_generation(given.premises, identity.of)
         self.listener = listener
         self.text = ""
         self.rest: Ended | None = None

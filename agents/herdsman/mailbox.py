@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import trio
 
 from agents.herdsman.errors import HerdError, ambiguous, broken, label_exists, not_found
-from agents.herdsman.identity import Identity, Label, RequestId
+from agents.herdsman.identity import Correlation, Identity, Label, RequestId
 from agents.herdsman.mailbox_folder import MailboxFolder, MailboxGoneError
 from agents.herdsman.mailbox_locks import claimed, refuse_busy
 from agents.herdsman.mailbox_names import (
@@ -59,9 +59,9 @@ class Mailbox:
         return cls(premises, workspace, label, MailboxFolder.named(premises, name))
 
     @classmethod
-    def of_state(cls, premises: Premises, state: State) -> "Mailbox":
-        """Return the mailbox that a state is from."""
-        return cls.of(premises, state.of.workspace, state.of.label)
+    def of_generation(cls, premises: Premises, of: Correlation) -> "Mailbox":
+        """Return the mailbox that a generation has, or had."""
+        return cls.of(premises, of.workspace, of.label)
 
     @property
     def folder(self) -> Path:

@@ -51,7 +51,7 @@ def is_asked(state: State, entries: Iterable[Entry]) -> bool:
 
 async def _tell(controller: Controller, known: State, entries: Sequence[Entry]) -> bool:
     """Tell of a question that is still open now; return whether that was done."""
-    mailbox = Mailbox.of_state(controller.premises, known)
+    mailbox = Mailbox.of_generation(controller.premises, known.of)
     try:
         contents = await mailbox.read()
     except CorruptionError:

@@ -56,7 +56,7 @@ def premises_in(folder: Path) -> Premises:
 
 
 async def write(premises: Premises, state: State) -> None:
-    await Mailbox.of_state(premises, state).write_state(state, creates=True)
+    await Mailbox.of_generation(premises, state.of).write_state(state, creates=True)
 
 
 async def test_look_finds_what_is_recorded_there_and_saved(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ async def test_each_label_of_each_workspace_has_a_folder_of_its_own(premises: Pr
     }
     assert len(names) == 4
     assert all(map(is_folder_name, names))
-    mailbox = Mailbox.of_state(premises, SCOUT)
+    mailbox = Mailbox.of_generation(premises, SCOUT.of)
     assert mailbox == box_of(premises)
     assert mailbox.folder == premises.mailboxes / folder_name(WORKSPACE, Label("scout"))
 
@@ -220,7 +220,7 @@ async def test_a_record_over_the_users_own_limit_is_still_read(premises: Premise
 async def test_labels_that_differ_in_case_are_not_the_same(premises: Premises) -> None:
     assert folder_name(WORKSPACE, Label("Scout")) != folder_name(WORKSPACE, Label("scout"))
     loud = replace(SCOUT, of=replace(SCOUT.of, label=Label("Scout")))
-    write = Mailbox.of_state(premises, loud).write_state(loud, creates=True)
+    write = Mailbox.of_generation(premises, loud.of).write_state(loud, creates=True)
     await refused(write, Category.INVALID_REQUEST)
 
 
