@@ -26,13 +26,14 @@ class Unreadable:
     workspace: str | None = None
     owner: SessionId | None = None
 
+    def may_be_of(self, owner: SessionId, workspace: str | None) -> bool:
+        """Return whether its agent may work for a session, in a workspace or, with None, in any."""
+        is_there = workspace is None or self.workspace in (None, workspace)
+        return is_there and self.owner in (None, owner)
+
     def may_work_for(self, state: State) -> bool:
         """Return whether its agent may be one that an agent with this state has started."""
-        return (
-            state.delegates is not False
-            and self.workspace in (None, state.of.workspace)
-            and self.owner in (None, state.session)
-        )
+        return state.delegates is not False and self.may_be_of(state.session, state.of.workspace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,11 +72,8 @@ class Look:
 
     def may_own_hidden(self, caller: Caller) -> bool:
         """Return whether the caller may have an agent whose mailbox cannot be read."""
-        return any(
-            one.owner in (None, caller.session)
-            and (caller.is_lead or one.workspace in (None, caller.workspace))
-            for one in self.scan.unreadable
-        )
+        workspace = None if caller.is_lead else caller.workspace
+        return any(one.may_be_of(caller.session, workspace) for one in self.scan.unreadable)
 
     def observe(self, state: State) -> Observed:
         """Return what the look shows of a generation."""
