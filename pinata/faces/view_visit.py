@@ -21,7 +21,6 @@ from pinata.faces.view_screen import Scene, Talk, first_state, picture
 from pinata.faces.view_state import (
     Act,
     Cancel,
-    Effect,
     Ending,
     Sight,
     Steer,
@@ -41,6 +40,7 @@ _REDRAW_S = 1.0
 _PAUSE_S = 0.1
 # Between two questions for a conversation, which may be long.
 _ASK_AGAIN_S = 0.25
+_UNANSWERED = "the way to the run was lost, and whether this has arrived is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,8 @@ class Visit:
         self._asked: tuple[AttemptId, int] | None = None
         self._talk: tuple[AttemptId, Talk] | None = None
         self._pressed = trio.Event()
+        # How many requests of the person have no answer yet.
+        self._unanswered = 0
 
     def run_opened(self, run: OpenedRun) -> None:
         """Show the run as it stands, the first time or anew."""
@@ -140,7 +142,8 @@ class Visit:
 
     @property
     def _is_over(self) -> bool:
-        stays = self._wish.keeps or (self._state is not None and self._state.is_busy)
+        is_busy = self._unanswered > 0 or (self._state is not None and self._state.is_busy)
+        stays = self._wish.keeps or is_busy
         is_lost, has_ended = self._ending is Ending.LOST, self._ending is Ending.ENDED
         return self._has_left or is_lost or (has_ended and not stays)
 
@@ -233,11 +236,12 @@ class Visit:
             case Act.REDRAW:
                 nursery.start_soon(self._terminal.enter)
             case Steer() | Cancel():
+                self._unanswered += 1
                 nursery.start_soon(self._request, effect)
             case None:
                 pass
 
-    async def _request(self, effect: Effect) -> None:
+    async def _request(self, effect: Steer | Cancel) -> None:
         """Carry a request out and say what became of it; no error of it ends the view."""
         said = trouble = ""
         try:
@@ -253,6 +257,15 @@ class Visit:
                     said = f"{task or 'the run'}: {'has ended' if has_ended else 'being cancelled'}"
         except PinataError as error:
             trouble = str(error)
+        except trio.Cancelled:
+            # The run was lost, and may be shown once more from another source.
+            trouble = _UNANSWERED
+            raise
+        finally:
+            self._unanswered -= 1
+            self._answered(effect, said, trouble)
+
+    def _answered(self, effect: Steer | Cancel, said: str, trouble: str) -> None:
         assert self._state is not None
         if trouble and isinstance(effect, Steer):
             self._state = returned(self._state, effect.message, trouble)

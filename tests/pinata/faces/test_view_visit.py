@@ -21,6 +21,7 @@ from engine.store import RunFolder
 from pinata.faces.view_state import Ending
 from pinata.faces.view_terminal import open_terminal
 from pinata.faces.view_visit import Visit, Wish
+from pinata.work.observer import OpenedRun
 from pinata.work.viewed import Source, StoredSource
 from tests.support.clock import FakeClock
 from tests.support.terminals import Pty, open_pty
@@ -60,6 +61,25 @@ class Seat:
 def stored(source_run: Path, *, settles: bool = False) -> StoredSource:
     run = opened(settled(FIX, Status.FAILED)) if settles else RUN
     return StoredSource(RunFolder(source_run / run.id), "nobody owns it", run, 65_000)
+
+
+class SilentSource(ToldSource):
+    """A source that answers no message before it shall.
+
+    Attributes:
+        steered: set once it has a message.
+        answers: set by the test.
+    """
+
+    def __init__(self, run: OpenedRun) -> None:
+        super().__init__(run)
+        self.steered = trio.Event()
+        self.answers = trio.Event()
+
+    async def steer(self, task: TaskId, text: str, *, follow_up: bool) -> None:
+        self.steered.set()
+        await self.answers.wait()
+        await super().steer(task, text, follow_up=follow_up)
 
 
 @asynccontextmanager
@@ -282,6 +302,37 @@ async def test_run_that_was_lost_goes_on_from_elsewhere_as_it_was_left(
         await person.press("q")
     assert person.ending is Ending.LEFT
     assert other.asked == [(LOOK, "mind the tests", False)]
+
+
+async def test_message_without_an_answer_is_given_back_when_the_run_is_lost(tmp_path: Path) -> None:
+    source, other = SilentSource(RUN), ToldSource(RUN)
+    async with seat(source, tmp_path, again=other) as person:
+        await person.shown("q leave")
+        await person.press("suse tabs\r")
+        await source.steered.wait()
+        source.end(ConflictError("its owner does not answer"))
+        await person.shown("whether this has arrived is not known")
+        await person.shown("to fix: use tabs")
+        await person.press("\r")
+        await person.shown("fix: the message waits for its agent")
+        await person.press("q")
+    assert other.asked == [(FIX, "use tabs", False)]
+
+
+async def test_view_stays_until_a_message_is_answered(tmp_path: Path) -> None:
+    source = SilentSource(RUN)
+    async with seat(source, tmp_path) as person:
+        await person.shown("q leave")
+        await person.press("suse tabs\r")
+        await source.steered.wait()
+        source.refusal = ConflictError("the run has settled")
+        source.end()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert person.ending is None
+        source.answers.set()
+        await person.shown("the run has settled")
+        await person.press("\x1b")
+    assert person.ending is Ending.ENDED
 
 
 async def test_run_that_was_lost_for_good_is_shown_from_its_folder(tmp_path: Path) -> None:
