@@ -1,4 +1,4 @@
-"""Tests of `agents.herdsman.attachments`."""
+"""Tests of `agents.herdsman.attachments` and `attached_file`, through the message."""
 
 import json
 import os
@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 import trio
 
-from agents.herdsman import attachments
+from agents.herdsman import attached_file
 from agents.herdsman.artifacts import artifact_path
-from agents.herdsman.attachments import Prepared, Sender, prepare_message
+from agents.herdsman.attachments import Measure, Prepared, Sender, prepare_message
 from agents.herdsman.config import HerdConfig
 from agents.herdsman.errors import Category, HerdError
 from agents.herdsman.identity import RequestId
@@ -58,7 +58,7 @@ class Desk:
         text: str = "do it",
         inline_bytes: int = 4096,
         payload_bytes: int = 100_000,
-        measure: attachments.Measure = measured,
+        measure: Measure = measured,
     ) -> Prepared:
         return await prepare_message(
             Sender.of(self.stage.controller()),
@@ -233,7 +233,7 @@ def changing(
 ) -> Sequence[str]:
     """Have `change` happen right after the file was opened for the `at`-th time."""
     opened: list[str] = []
-    usual = attachments._opened
+    usual = attached_file._opened
 
     def open_and_change(path: str) -> int:
         descriptor = usual(path)
@@ -242,7 +242,7 @@ def changing(
             change(descriptor)
         return descriptor
 
-    monkeypatch.setattr(attachments, "_opened", open_and_change)
+    monkeypatch.setattr(attached_file, "_opened", open_and_change)
     return opened
 
 
@@ -250,7 +250,7 @@ async def test_a_file_that_grows_while_it_is_read_is_named(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = desk.put("log.txt", b"line\n")
-    usual = attachments._at_most
+    usual = attached_file._at_most
 
     def read_and_grow(descriptor: int, limit_bytes: int) -> bytes:
         data = usual(descriptor, limit_bytes)
@@ -258,7 +258,7 @@ async def test_a_file_that_grows_while_it_is_read_is_named(
             file.write(b"more\n")
         return data
 
-    monkeypatch.setattr(attachments, "_at_most", read_and_grow)
+    monkeypatch.setattr(attached_file, "_at_most", read_and_grow)
     assert (await desk.prepare("log.txt")).text == named(path, 5)
 
 
@@ -288,7 +288,7 @@ async def test_what_takes_a_files_place_before_it_is_opened_is_refused(
     path = desk.put("notes.txt", b"these")
     secret = desk.put("secret.txt", b"a secret")
     desk.put("third.txt", b"another secret")
-    usual = attachments._opened
+    usual = attached_file._opened
 
     def replace_and_open(name: str) -> int:
         secret.rename(path)
@@ -300,7 +300,7 @@ async def test_what_takes_a_files_place_before_it_is_opened_is_refused(
             os.mkfifo(path)
         return usual(name)
 
-    monkeypatch.setattr(attachments, "_opened", replace_and_open)
+    monkeypatch.setattr(attached_file, "_opened", replace_and_open)
     with trio.fail_after(5):
         error = await desk.refused("notes.txt")
     assert error.trouble.category is Category.INVALID_REQUEST
@@ -321,7 +321,7 @@ async def test_a_file_that_cannot_be_read_to_its_end_is_named(
         raise OSError(5, "input/output error")
 
     path = desk.put("notes.txt")
-    monkeypatch.setattr(attachments, "_at_most", fail)
+    monkeypatch.setattr(attached_file, "_at_most", fail)
     assert (await desk.prepare("notes.txt")).text == named(path, 7)
 
 
