@@ -295,7 +295,8 @@ async def test_mailbox_that_is_removed_stays_removed(herd_clock: MockClock, tmp_
         await pen.remove()
         await pen.pass_time(60)
         assert not pen.mailbox.folder.exists()
-        assert not pen.agent.is_gone.is_set()
+        # It has nobody to work for any more.
+        assert pen.agent.is_gone.is_set()
 
 
 async def test_mailbox_that_is_another_generations_by_now_is_left_alone(
@@ -312,7 +313,8 @@ async def test_mailbox_that_is_another_generations_by_now_is_left_alone(
         before = pen.files()
         await pen.pass_time(60)
         assert pen.files() == before
-        assert not pen.agent.is_gone.is_set()
+        # It has nobody to work for any more.
+        assert pen.agent.is_gone.is_set()
 
 
 async def test_answer_follows_a_steer_that_was_not_read_when_the_agent_rested(
