@@ -199,9 +199,10 @@ export class Attachment {
         if (!this.#isCurrent) return;
         last = messageOf(error);
       }
-      if (this.#isDismissed) break;
+      // Whoever sent this client away said why; to come back would send another one away.
+      if (this.#isDismissed) return this.#tell(last);
     }
-    this.#tell(last);
+    this.#tell(`the way to the session's host broke ${MOST_RETURNS} times (${last}); /reload tries again`);
   }
 
   #leave(bridge: Bridge): void {

@@ -237,7 +237,16 @@ async def test_session_whose_way_to_its_host_breaks_twice_in_a_row_finds_back(de
         ends.touch()
         await pi.until(told(RESULT))
         await wait_labels(desk, pi)
-    assert not fails.exists()
+        assert not fails.exists()
+        # Where no try leads back, the person hears what else does.
+        program.write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
+        for bridge in desk.bridges():
+            os.kill(bridge, signal.SIGKILL)
+        last = await pi.until(lambda record: record.get("notifyType") == "error")
+        assert "(broken); /reload tries again" in last["message"]
+    # The host has a minute for the session to come back.
+    for host in desk.hosts():
+        os.kill(host, signal.SIGTERM)
 
 
 def _waiting_for(path: Path) -> dict[str, object]:
