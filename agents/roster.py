@@ -48,6 +48,7 @@ class Unavailable:
 
     Attributes:
         file: the one to be corrected, absolute, for people.
+        fault: that file and what is wrong with it, which is all that mending it takes.
         kind, description: as far as they are known.
     """
 
@@ -55,14 +56,9 @@ class Unavailable:
     source: Source
     reason: str
     file: str
+    fault: str
     kind: Kind | None = None
     description: str | None = None
-
-    @property
-    def fault(self) -> str:
-        """The file and what is wrong with it, which is all that mending it takes."""
-        what = self.reason.removeprefix(f"{Path(self.file).name}: ")
-        return f"{self.file}: {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +98,16 @@ class Roster:
 
 @dataclass(slots=True)
 class _Draft:
-    """What the layers so far say about one name."""
+    """What the layers so far say about one name.
+
+    Attributes:
+        file: the uppermost.
+        fault: what is wrong with that alone, whatever the others say.
+    """
 
     source: Source
     sources: tuple[Source, ...]
-    file: str
+    file: Path
     fault: str | None = None
     settings: FrontMatter = field(default_factory=FrontMatter)
     passages: tuple[Passage, ...] = ()
@@ -118,8 +119,13 @@ class _Draft:
             FaultError: it cannot be used.
         """
         if self.fault is not None:
-            raise FaultError(self.fault)
-        return build(name, self.settings, self.passages, self.sources, self.file)
+            raise FaultError(self.reason)
+        return build(name, self.settings, self.passages, self.sources, _place(self.file))
+
+    @property
+    def reason(self) -> str:
+        """Its fault, with the name of the file."""
+        return f"{_shown(self.file.name)}: {self.fault}"
 
 
 def load_roster(layers: Sequence[Layer] = (BUNDLED,)) -> Roster:
@@ -167,12 +173,13 @@ def load_roster(layers: Sequence[Layer] = (BUNDLED,)) -> Roster:
 
 
 def _unavailable(name: str, draft: _Draft, reason: str) -> Unavailable:
-    settings = draft.settings
+    settings, file = draft.settings, _place(draft.file)
     return Unavailable(
         name=name,
         source=draft.source,
         reason=reason,
-        file=draft.file,
+        file=file,
+        fault=f"{file}: {draft.fault or reason}",
         kind=settings.kind,
         description=settings.description,
     )
@@ -207,13 +214,7 @@ def _shown(name: str) -> str:
 
 def _faulty(path: Path, source: Source, below: _Draft | None, fault: str) -> _Draft:
     """Return a draft that cannot be used, but keeps what is below for those above."""
-    file = _place(path)
-    return replace(
-        below or _Draft(source, (), file),
-        source=source,
-        file=file,
-        fault=f"{_shown(path.name)}: {fault}",
-    )
+    return replace(below or _Draft(source, (), path), source=source, file=path, fault=fault)
 
 
 def _place(path: Path) -> str:
@@ -233,7 +234,7 @@ def _overlaid(path: Path, source: Source, below: _Draft | None) -> _Draft:
     if below is None or not below.sources:
         if stated.body_mode is not None:
             raise FaultError("bodyMode: there is no definition below to append to; remove it")
-        return _Draft(source, (source,), _place(path), settings=stated, passages=passages)
+        return _Draft(source, (source,), path, settings=stated, passages=passages)
     kind = below.settings.kind
     if kind is not None and stated.kind not in (None, kind):
         raise FaultError(f"an overlay cannot change the kind {kind.value}; use another name")
@@ -242,7 +243,7 @@ def _overlaid(path: Path, source: Source, below: _Draft | None) -> _Draft:
     return _Draft(
         source,
         (*below.sources, source),
-        _place(path),
+        path,
         settings=below.settings.model_copy(update=_stated(stated)),
         passages=passages or below.passages,
     )
@@ -254,7 +255,7 @@ def _stated(settings: FrontMatter) -> dict[str, object]:
 
 def _overlay_notice(name: str, source: Source, below: _Draft) -> str:
     if below.fault is not None:
-        return f"agent {name}: the {below.source.value} definition is left out: {below.fault}"
+        return f"agent {name}: the {below.source.value} definition is left out: {below.reason}"
     return f"agent {name}: the {source.value} definition overlays the {below.source.value} one"
 
 

@@ -7,7 +7,7 @@ import trio
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from agents.definition import Definition
+from agents.definition import Definition, Source
 from agents.herd_definition import HerdDefinition
 from agents.herdsman.errors import HerdError
 from agents.herdsman.policy import launchable
@@ -123,17 +123,9 @@ def _for_runs(roster: Roster, name: str) -> Answer:
         return _usable(definition)
     for each in roster.unavailable:
         if each.name == name:
-            return _unavailable(each)
+            return _unavailable(each, each.source, each.reason)
     stated = roster.herd[name]
-    entry = _unavailable(
-        Unavailable(
-            name,
-            stated.sources[-1],
-            HERD_ONLY if stated.enabled else DISABLED,
-            stated.file,
-            description=stated.description,
-        )
-    )
+    entry = _unavailable(stated, stated.sources[-1], HERD_ONLY if stated.enabled else DISABLED)
     return entry if stated.model is None else entry | {"model": _model(stated)}
 
 
@@ -150,15 +142,15 @@ def _usable(definition: Definition) -> Answer:
     return entry if model is None else entry | {"model": model}
 
 
-def _unavailable(each: Unavailable) -> Answer:
+def _unavailable(each: Unavailable | HerdDefinition, source: Source, reason: str) -> Answer:
     return {
         "name": each.name,
         "kind": each.kind and each.kind.value,
         "description": each.description,
-        "source": each.source.value,
+        "source": source.value,
         "digest": None,
         "available": False,
-        "reason": each.reason,
+        "reason": reason,
         "file": each.file,
     }
 

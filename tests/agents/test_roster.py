@@ -185,7 +185,11 @@ def test_the_file_name_must_be_a_name(tmp_path: Path) -> None:
     (tmp_path / "Big Name.md").unlink()
     assert "the file's name must be the agent's" in reason_of(tmp_path, GOOD, "Scout")
     (tmp_path / os.fsdecode(b"\xff.md")).write_text(GOOD)
-    assert sorted(roster_of(tmp_path).reasons) == ['"\\377"', "Scout"]
+    roster = roster_of(tmp_path)
+    assert sorted(roster.reasons) == ['"\\377"', "Scout"]
+    # It is told with its file, and that once.
+    (fault,) = [each.fault for each in roster.unavailable if each.name != "Scout"]
+    assert fault.startswith(f'"{tmp_path}/\\377.md": the file')
 
 
 def test_a_name_in_the_front_matter_is_the_files(tmp_path: Path) -> None:

@@ -140,7 +140,12 @@ def _full_roster() -> Roster:
         agents=("scout",),
     )
     faulty = Unavailable(
-        "faulty", Source.USER, "tools must be a list", "/faulty.md", description="Has a fault."
+        "faulty",
+        Source.USER,
+        "tools must be a list",
+        "/faulty.md",
+        "/faulty.md: tools must be a list",
+        description="Has a fault.",
     )
     return Roster({}, (faulty,), herd={"every": every})
 
