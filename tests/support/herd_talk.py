@@ -89,8 +89,9 @@ class SessionLog:
             self._leaf = lines[-1].get("id") if len(lines) > 1 else None
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return all lines, the header first."""
-        return [json.loads(line) for line in self.path.read_text("utf-8").splitlines()]
+        """Return all whole lines, the header first; another thread may be writing one more."""
+        *whole, _ = self.path.read_bytes().split(b"\n")
+        return [json.loads(line) for line in whole]
 
     def begin(self, session: str, cwd: str) -> None:
         """Write the header."""
