@@ -1,4 +1,4 @@
-"""The session file of an agent that is a Pi: read by who does not write it."""
+"""The session file of an agent that is a Pi: read by who writes no entry of it."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from agents.herdsman.runtime import Entry
 from engine.core.errors import ExternalError, reason_of
 
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC
+_MEND: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 
 
 class PiHistory:
@@ -53,6 +54,29 @@ class PiHistory:
         self._grow(flush=True)
         wanted = Entry(kind, details)
         return any(entry == wanted for _, entry in self._found[since:])
+
+    def end_line(self) -> None:
+        """Let what is written next begin a line of its own.
+
+        On a disk that was full, Pi may have written an entry by half. The next one would be glued
+        to it, and found by nobody, however often it were said.
+
+        Raises:
+            ExternalError: the file cannot be read, or there is still no room.
+        """
+        try:
+            descriptor = os.open(self._path, _MEND)
+            try:
+                size = os.fstat(descriptor).st_size
+                if os.pread(descriptor, 1, max(size - 1, 0)) not in (b"", b"\n"):
+                    # Should Pi end the line by itself at this moment, an empty one follows it.
+                    os.write(descriptor, b"\n")
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise ExternalError(
+                f"the conversation cannot be gone on with: {self._path}: {reason_of(error)}"
+            ) from error
 
     @property
     def known(self) -> int:

@@ -70,6 +70,11 @@ class Outbox:
         self._parcels.append(parcel)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._parcels
+
+    @property
     def is_waiting(self) -> bool:
         """Whether there is a message that nobody has taken."""
         return any(not each.is_taken for each in self.messages)

@@ -1,6 +1,7 @@
 """Reads what a Pi that is a managed agent says, and passes on to each what concerns it."""
 
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -48,6 +49,9 @@ from engine.system.nursery import open_flat_nursery
 # What an extension did that could not put a message in.
 _SENDING: Final = "send_message"
 _CLOSED: Final = "the agent was told to end"
+# Questions that are answered with what is to enter the conversation.
+_HANDS_OUT: Final = ("take", "turn", "rest")
+_log = logging.getLogger(f"pinata.{__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,10 @@ class _Reader:
 
     async def _answer(self, asked: Asked) -> None:
         is_ending = self.talk.is_interrupting
-        answer = await self.parts.answers.answer(asked.question, is_ending=is_ending)
+        if await self._can_save(asked):
+            answer = await self.parts.answers.answer(asked.question, is_ending=is_ending)
+        else:
+            answer = {}
         reply = {
             "type": "extension_ui_response",
             "id": asked.id,
@@ -150,6 +157,17 @@ class _Reader:
         }
         with suppress(ExternalError):
             self.parts.commands.tell(reply)
+
+    async def _can_save(self, asked: Asked) -> bool:
+        """Return whether the child can save what it asks for; else it is given nothing yet."""
+        if asked.question.get("ask") not in _HANDS_OUT or self.parts.outbox.is_empty:
+            return True
+        try:
+            await self.talk.end_line()
+        except ExternalError as error:
+            _log.warning("an agent is told nothing yet: %s", error)
+            return False
+        return True
 
     def _take(self, heard: Heard) -> None:
         parts = self.parts

@@ -140,6 +140,15 @@ class PiTalk:
         async with self._reading:
             return await trio.to_thread.run_sync(self._history.entries)
 
+    async def end_line(self) -> None:
+        """Let what the child saves next begin a line of its own.
+
+        Raises:
+            ExternalError: it would not.
+        """
+        async with self._reading:
+            await trio.to_thread.run_sync(self._history.end_line)
+
     async def interrupt(self) -> None:
         """See `Conversation`; a tool that does not heed that it is aborted is waited for."""
         async with self._turn:

@@ -55,6 +55,30 @@ def test_a_line_is_read_when_it_is_whole(path: Path) -> None:
     assert history.entries() == (Entry(RETIRED, {}),)
 
 
+def test_an_entry_is_not_glued_to_one_that_was_written_by_half(path: Path) -> None:
+    history = PiHistory(path)
+    before = path.read_bytes()
+    history.end_line()
+    assert path.read_bytes() == before
+    with path.open("a") as file:
+        file.write('{"type":"mess')
+    assert history.entries() == ()
+    history.end_line()
+    add(path, line("1", None, REQUEST, request="r"))
+    assert history.entries() == (Entry(REQUEST, {"request": "r"}),)
+
+
+def test_an_empty_file_is_left_empty(path: Path) -> None:
+    path.write_bytes(b"")
+    PiHistory(path).end_line()
+    assert path.read_bytes() == b""
+
+
+def test_a_file_that_cannot_be_gone_on_with_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(ExternalError, match="cannot be gone on with"):
+        PiHistory(tmp_path / "none").end_line()
+
+
 def test_a_branch_that_was_left_is_told_as_such(path: Path) -> None:
     add(path, line("1", None, RETIRED, n=1), line("2", "1", RETIRED, n=2))
     add(path, line("3", "1", RETIRED, n=3))

@@ -424,6 +424,35 @@ async def test_a_message_that_the_file_does_not_hold_is_not_told_as_saved(lodge:
             await talk.say(FIRST, waits=True)
 
 
+async def test_a_message_is_read_once_though_the_one_before_it_was_saved_by_half(
+    lodge: Lodge,
+) -> None:
+    async def play(child: ManagedChild) -> None:
+        await ready(child)
+        with child.session_file.open("a") as file:
+            file.write('{"type":"message","mess')
+        (message,) = (await child.take())["messages"]
+        await child.enter(message)
+        await ready(child)
+        await trio.sleep_forever()
+
+    async with lodge.led(play) as talk:
+        await talk.say(FIRST, waits=True)
+        assert [entry.details for entry in await talk.entries()][-1] == FIRST.details
+
+
+async def test_a_message_that_could_not_be_saved_is_not_given_to_the_child(lodge: Lodge) -> None:
+    async def play(child: ManagedChild) -> None:
+        await ready(child)
+        assert await child.take() == {}
+        await trio.sleep_forever()
+
+    async with lodge.led(play) as talk:
+        await trio.to_thread.run_sync(lodge.session_file.unlink)
+        with pytest.raises(ExternalError, match="its extension did not ask for it"):
+            await talk.say(FIRST, waits=True)
+
+
 async def test_an_entry_that_the_child_does_not_save_is_not_told_as_saved(lodge: Lodge) -> None:
     async def play(child: ManagedChild) -> None:
         await ready(child)
