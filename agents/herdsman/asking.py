@@ -165,6 +165,10 @@ async def _leave(duty: Duty, state: State, ask: Ask) -> None:
         try:
             await mailbox.write_state(replace(state, pending_ask=ask.ask, updated_ms=duty.now_ms()))
         except TROUBLES:
+            # It may be there, and only its flush have failed: then it waits with the question.
+            found = await mailbox.read_state()
+            if found is not None and found.pending_ask == ask.ask:
+                return
             await mailbox.remove_ask()
             raise
 

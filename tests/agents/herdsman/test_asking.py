@@ -197,6 +197,21 @@ async def test_question_whose_state_cannot_be_written_leaves_nothing(
         assert await pen.mailbox.read_ask() is None
 
 
+@pytest.mark.parametrize("step", ["renamed", "durable"])
+async def test_question_that_its_state_waits_with_stays_though_the_disk_complained(
+    herd_clock: MockClock, tmp_path: Path, step: str
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        tool = await at_work(pen)
+        with failing_at(f"herd.state.{step}"):
+            reply = await tool.call(QUESTION, True)  # noqa: FBT003 - the port's
+        assert not reply.is_error
+        assert reply.ends_turn
+        ask = await pen.mailbox.read_ask()
+        assert ask is not None
+        assert (await pen.state()).pending_ask == ask.ask
+
+
 async def test_question_after_the_agent_was_closed_is_refused(
     herd_clock: MockClock, tmp_path: Path
 ) -> None:
