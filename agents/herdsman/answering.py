@@ -121,7 +121,7 @@ class Answering:
                 await mailbox.write_state(after)
                 await mailbox.remove_request(request.request)
             case Accepted():
-                await mailbox.write_state(accepted(state, request, duty.now_ms()))
+                await duty.save(accepted(state, request, duty.now_ms()))
                 if request.kind is RequestKind.STEER:
                     duty.told()
                 else:

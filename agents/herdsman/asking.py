@@ -12,7 +12,7 @@ from agents.herdsman.duty import TROUBLES, Duty, GoneError
 from agents.herdsman.errors import HerdError, broken, busy, invalid
 from agents.herdsman.identity import AskId
 from agents.herdsman.record import Ask, Binding, Contents, State
-from agents.herdsman.record_form import ASK
+from agents.herdsman.record_form import ASK, UnreadableRecordError
 from agents.herdsman.runtime import HerdTool, ToolReply
 from agents.herdsman.settlement import Undelivered, why_not_ask
 from agents.herdsman.tool_names import ASK_OWNER
@@ -163,12 +163,11 @@ async def _leave(duty: Duty, state: State, ask: Ask) -> None:
     with trio.CancelScope(shield=True):
         await mailbox.write_ask(ask)
         try:
-            await mailbox.write_state(replace(state, pending_ask=ask.ask, updated_ms=duty.now_ms()))
+            await duty.save(replace(state, pending_ask=ask.ask, updated_ms=duty.now_ms()))
+        except UnreadableRecordError:
+            # It may wait with the question.
+            raise
         except TROUBLES:
-            # It may be there, and only its flush have failed: then it waits with the question.
-            found = await mailbox.read_state()
-            if found is not None and found.pending_ask == ask.ask:
-                return
             await mailbox.remove_ask()
             raise
 

@@ -165,6 +165,23 @@ class Duty:
                 raise GoneError
             yield state
 
+    async def save(self, state: State) -> None:
+        """Write the state; `own_state` holds the mailbox.
+
+        Where only the flush of it fails, it is there for all who read it, and so it counts: what
+        follows from it must not be left out.
+
+        Raises:
+            UnreadableRecordError: whether it is there cannot be told.
+            PinataError, OSError: it is not there.
+        """
+        try:
+            await self.mailbox.write_state(state)
+        except TROUBLES as error:
+            if await self.mailbox.read_state() != state:
+                raise
+            _log.warning("agent %s: perhaps not flushed: %s", self.identity.of.label, error)
+
     async def undelivered(self) -> Undelivered:
         """Return which agents of the agent's own have not brought it their work."""
         if not self.given.birth.is_delegating:

@@ -398,6 +398,22 @@ async def test_record_that_the_machine_cannot_read_is_tried_again(
         assert len(await pen.faults()) == 1
 
 
+@pytest.mark.parametrize("step", ["renamed", "durable"])
+async def test_steer_whose_acceptance_is_written_and_not_flushed_is_read(
+    herd_clock: MockClock, tmp_path: Path, step: str
+) -> None:
+    async with open_pen(tmp_path) as pen:
+        turns = Turn("half", calls=(Call("bash"),), takes_s=5), Turn("more", takes_s=5), Turn("end")
+        pen.script.play(*turns)
+        await pen.start()
+        await pen.give()
+        await pen.wait_state(lambda state: state.injection is None)
+        with failing_at(f"herd.state.{step}"):
+            assert (await pen.tell(pen.request("s", RequestKind.STEER, "turn left"))).accepted
+        await pen.wait_completed()
+        assert pen.talk.heard(REQUEST) == ["look around", "turn left"]
+
+
 async def test_steer_that_cannot_be_queued_is_lost_and_reported(
     herd_clock: MockClock, tmp_path: Path
 ) -> None:
