@@ -84,9 +84,9 @@ demo: $(READY)
 # measured. Both parts run side by side, and what is not measured is shown at its end. Targets that
 # BESIDE names begin when the first part is over. The second report fails on any gap in what must be
 # proven line by line.
-test: $(READY) $(PI_READY)
+test: $(READY)
 	@$(BIN)/coverage erase
-	@$(MAKE) --no-print-directory --jobs=2 $(COMPILED)
+	@$(MAKE) --no-print-directory --jobs=3 $(PI_READY) $(COMPILED)
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-measured test-unmeasured $(BESIDE)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
