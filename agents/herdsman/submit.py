@@ -3,12 +3,14 @@
 Nothing is resubmitted: a request that was not answered may be accepted all the same, later on.
 """
 
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
 
-from agents.herdsman.errors import busy
+from agents.herdsman.errors import HerdError, busy
 from agents.herdsman.identity import Identity, RequestId
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.record import Acknowledgement, Contents, Request, State
@@ -18,6 +20,7 @@ from engine.core.errors import PinataError
 CONTROL_PATIENCE_S: Final = 5.0
 # An answer that nobody rings for is found after this long.
 _LOOK_AGAIN_S: Final = 0.25
+_log = logging.getLogger(f"pinata.{__name__}")
 
 
 def _permit(_: Contents) -> None:
@@ -53,7 +56,22 @@ async def leave(
             )
         permit(contents)
         await _remove_answered(mailbox, contents.state)
+        await _write(mailbox, request)
+
+
+async def _write(mailbox: Mailbox, request: Request) -> None:
+    """Write a request; one that is there, and of which only the flush failed, is left all the same.
+
+    Whoever was told that it is not would send it again.
+    """
+    try:
         await mailbox.write_request(request)
+    except HerdError as error:
+        with suppress(PinataError):
+            if await mailbox.read_request(request.request) == request:
+                _log.warning("a request is perhaps not flushed: %s", error)
+                return
+        raise
 
 
 async def wait_answer(

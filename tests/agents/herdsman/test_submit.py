@@ -103,6 +103,24 @@ async def test_nothing_is_left_beside_an_answered_request_that_cannot_be_removed
     assert error.trouble.category is Category.INTERNAL_FAILURE
 
 
+@pytest.mark.parametrize("step", ["renamed", "durable"])
+async def test_what_is_written_and_not_flushed_is_left_and_no_failure(
+    stage: Stage, step: str
+) -> None:
+    scout = await stage.add("scout")
+    with failing_at(f"herd.request.{step}"):
+        await leave(stage.mailbox("scout"), scout.identity, steering(scout))
+    left = steering(scout)
+    assert await stage.mailbox("scout").read_request(left.request) == left
+
+
+async def test_nothing_is_left_where_it_cannot_be_written(stage: Stage) -> None:
+    scout = await stage.add("scout")
+    with failing_at("herd.request.written"):
+        error = await refused(stage, scout)
+    assert error.trouble.category is Category.INTERNAL_FAILURE
+
+
 async def test_the_answer_to_an_earlier_request_is_none(stage: Stage) -> None:
     scout = await stage.add("scout", acknowledgement=accepted(EARLIER))
     mailbox = stage.mailbox("scout")
