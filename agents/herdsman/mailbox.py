@@ -241,6 +241,14 @@ class Mailbox:
 
         await self._change("records", remove)
 
+    async def try_out(self) -> None:
+        """Check that a state can be written where none is; nothing is there afterwards.
+
+        Raises:
+            HerdError: INTERNAL_FAILURE: it cannot, and the reason.
+        """
+        await self._do("make the mailbox of", self._place.try_out)
+
     async def remove(self) -> None:
         """Remove it: the state after all else, and the folder last. Its label stays claimed."""
         try:

@@ -44,6 +44,9 @@ T = TypeVar("T")
 
 # How often a mailbox is looked at that changes meanwhile.
 _LOOKS: Final = 4
+# More than a first state has; on a disk that is full not even this can be written.
+_PROBE_BYTES: Final = 16 << 10
+_PROBE_NAME: Final = "probe"
 
 
 class MailboxGoneError(ConflictError):
@@ -197,6 +200,21 @@ class MailboxFolder:
             faults.point("herd.mailbox.emptying")
         if names:
             files.sync_dir(self.path)
+
+    def try_out(self) -> None:
+        """Write something where no mailbox is, as its first state will be, and leave nothing of it.
+
+        Raises:
+            PinataError, OSError: that does not go, and nor would the state.
+        """
+        files.make_private_dir(self.path)
+        probe = self.path / _PROBE_NAME
+        try:
+            faults.point("herd.mailbox.probing")
+            probe.write_bytes(bytes(_PROBE_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
+            self.path.rmdir()
 
     def remove_all(self) -> None:
         """Remove the mailbox: the state after all else, and the folder last.

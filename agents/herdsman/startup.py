@@ -53,6 +53,8 @@ async def start_agent(
             await _check_elsewhere(controller, label)
             async with mailbox.claim():
                 await mailbox.reset()
+                # An agent would try for ever, and nobody would hear why it does not come up.
+                await mailbox.try_out()
             launch = _launch(controller, assignment, label, await _persona(controller, assignment))
             preparation = await controller.runtime.prepare(launch)
             attempt = Attempt(Traces(controller, assignment, mailbox))

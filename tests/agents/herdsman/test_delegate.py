@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.runtime import REQUEST
 from engine.core.errors import ExternalError, UsageError
 from engine.core.spec import ModelChoice, Thinking
+from tests.support.deaths import failing_at
 from tests.support.herd_desks import MODEL, Desk, open_desk
 from tests.support.herd_records import LEAD, session
 
@@ -301,6 +304,18 @@ async def test_what_the_agent_needs_and_lacks_is_told_before_anything_is_made(
     await desk.check_untouched()
     desk.runtime.refusal = None
     await call(desk.controller(), label="mine")
+
+
+async def test_a_mailbox_that_cannot_be_written_is_told_before_anything_is_made(
+    herd_clock: MockClock, desk: Desk
+) -> None:
+    before = trio.current_time()
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with failing_at("herd.mailbox.probing", error=full):
+        error = await refusal(desk.controller(), Category.INTERNAL_FAILURE)
+    assert str(error) == "cannot make the mailbox of scout: No space left on device"
+    assert trio.current_time() == before
+    await desk.check_untouched()
 
 
 async def test_an_agent_that_runs_keeps_its_definition_and_the_next_gets_the_new_one(
