@@ -190,7 +190,7 @@ class Attempt:
         if self.traces.started is not None and not self.may_have_task:
             # Whoever looks after the session's agents tries again.
             generation = self.traces.assignment.generation
-            self.traces.controller.cleanup_errors[generation] = str(cleanup)
+            self.traces.controller.endings.cleanup_errors[generation] = str(cleanup)
         return cleanup
 
     async def _take_back(self) -> None:

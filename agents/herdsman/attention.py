@@ -53,6 +53,8 @@ class Attention:
             self._memory = after(self._memory, notice)
 
     def _facts(self, seen: Look, entries: Sequence[Entry]) -> list[Facts]:
+        # The owner closes them itself: that nothing runs them any more is no news to it.
+        closed = self._controller.endings.closed
         return [
             Facts(
                 seen.evidence(visible.contents),
@@ -60,7 +62,7 @@ class Attention:
                 is_asked(visible.contents.state, entries),
             )
             for visible in seen.view(self._controller.caller)
-            if visible.is_direct
+            if visible.is_direct and visible.contents.state.of.generation not in closed
         ]
 
     async def _capture(self, notice: Notice) -> dict[str, Any] | None:

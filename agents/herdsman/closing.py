@@ -52,7 +52,7 @@ async def close(controller: Controller, *, agent: str) -> dict[str, Any]:
     answer: dict[str, Any] = {"action": _CLOSE, "agent": agent}
     if closing.kept:
         answer["kept_results"] = dict(closing.kept)
-    cleanup_error = controller.cleanup_errors.get(closing.target.of.generation)
+    cleanup_error = controller.endings.cleanup_errors.get(closing.target.of.generation)
     return answer if cleanup_error is None else {**answer, "cleanup_error": cleanup_error}
 
 
@@ -62,20 +62,20 @@ async def finish_closing(controller: Controller) -> None:
     Raises:
         HerdError: it cannot be told what is there (INTERNAL_FAILURE).
     """
-    if not controller.cleanup_errors:
+    if not controller.endings.cleanup_errors:
         return
     seen = await controller.look()
     found = {one.state.of.generation: one for one in seen.scan.contents}
-    for generation in tuple(controller.cleanup_errors):
+    for generation in tuple(controller.endings.cleanup_errors):
         if generation not in found:
-            del controller.cleanup_errors[generation]
+            del controller.endings.cleanup_errors[generation]
             continue
         identity = found[generation].state.identity
         try:
             async with _mailbox(controller, identity).claim():
                 await _Closing(controller, identity).end(identity)
         except HerdError as error:
-            controller.cleanup_errors[generation] = str(error)
+            controller.endings.cleanup_errors[generation] = str(error)
 
 
 async def clear_away(controller: Controller, identity: Identity) -> None:
@@ -94,7 +94,7 @@ async def clear_away(controller: Controller, identity: Identity) -> None:
     else:
         async with _mailbox(controller, identity).claim():
             await closing.end(identity)
-    left = controller.cleanup_errors.get(identity.of.generation)
+    left = controller.endings.cleanup_errors.get(identity.of.generation)
     if left is not None:
         raise broken(f"its records cannot be removed: {left}")
 
@@ -142,6 +142,17 @@ class _Closing:
         Raises:
             HerdError: its records are all there; it may have been stopped.
         """
+        generation, closed = identity.of.generation, self.controller.endings.closed
+        was_closed = generation in closed
+        closed.add(generation)
+        try:
+            await self._end(identity, is_orphan=is_orphan)
+        except BaseException:
+            if not was_closed:
+                closed.discard(generation)
+            raise
+
+    async def _end(self, identity: Identity, *, is_orphan: bool) -> None:
         mailbox = _mailbox(self.controller, identity)
         seen = await self.controller.look()
         contents = await mailbox.read_exact(identity)
@@ -151,7 +162,7 @@ class _Closing:
             contents = await self._stop(mailbox, identity, is_orphan=is_orphan)
         for request in owed_results(contents):
             await self._keep(mailbox, contents.state, request)
-        generation, errors = identity.of.generation, self.controller.cleanup_errors
+        generation, errors = identity.of.generation, self.controller.endings.cleanup_errors
         try:
             await mailbox.remove()
         except PinataError as error:
@@ -202,7 +213,7 @@ class _Closing:
         try:
             async with _mailbox(self.controller, identity).claim():
                 await self.end(identity, is_orphan=step.is_orphan)
-            left = self.controller.cleanup_errors.get(identity.of.generation)
+            left = self.controller.endings.cleanup_errors.get(identity.of.generation)
             if left is not None:
                 raise broken(
                     f"the records of agent {identity.of.label!r} cannot be removed: {left}",

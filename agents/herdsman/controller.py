@@ -1,6 +1,6 @@
 """One session that owns agents, with all that its calls to the herd work with."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ import trio
 
 from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
-from agents.herdsman.identity import GenerationId
+from agents.herdsman.endings import Endings
 from agents.herdsman.look import Look, look
 from agents.herdsman.mailbox_locks import delegation_lock
 from agents.herdsman.owner import OwnerSession
@@ -30,11 +30,7 @@ class Controller:
         agent_dir: the Pi agent directory, in which sessions are saved; None where nobody knows.
         home: what `~` stands for; None where nobody knows.
         turn: held by each call: they are carried out one after the other.
-        cleanup_errors: why records of generations that are gone could not be removed; kept by
-            whoever tries to remove them.
-        deliveries: generations whose results are being delivered, or that are being ended then,
-            each with whether there is more to look at; kept by whoever delivers.
-        delivery_errors: why results of generations are not delivered, or their agents not gone.
+        endings: what is known of ends, by all callers of the session.
     """
 
     premises: Premises
@@ -46,19 +42,7 @@ class Controller:
     agent_dir: Path | None = None
     home: Path | None = None
     turn: trio.Lock = field(default_factory=trio.Lock)
-    cleanup_errors: dict[GenerationId, str] = field(default_factory=dict)
-    deliveries: dict[GenerationId, bool] = field(default_factory=dict)
-    delivery_errors: dict[GenerationId, str] = field(default_factory=dict)
-
-    @property
-    def left_over(self) -> Mapping[GenerationId, str]:
-        """Why generations that are over, or were closed, are still here."""
-        return self.delivery_errors | self.cleanup_errors
-
-    @property
-    def is_delivering(self) -> bool:
-        """Whether a result is on its way, or its agent is just being ended, without a fault."""
-        return not self.deliveries.keys() <= self.delivery_errors.keys()
+    endings: Endings = field(default_factory=Endings)
 
     async def look(self) -> Look:
         """Look at the whole herd; see `agents.herdsman.look.look`."""

@@ -48,7 +48,7 @@ class Deliverer:
         """Begin without knowing what was delivered: the owner's history tells."""
         self._controller = controller
         # Each with whether a look has shown it again since it was begun, or begun anew.
-        self._under_way = controller.deliveries
+        self._under_way = controller.endings.deliveries
         self._numbers: dict[GenerationId, int] = {}
         self._reported: dict[GenerationId, str] = {}
 
@@ -108,7 +108,7 @@ class Deliverer:
 
     def _is_news(self, generation: GenerationId, fault: str) -> bool:
         """Keep why a result is not delivered; return whether that was not the reason before."""
-        self._controller.delivery_errors[generation] = fault
+        self._controller.endings.delivery_errors[generation] = fault
         is_news = self._reported.get(generation) != fault
         self._reported[generation] = fault
         return is_news
@@ -131,7 +131,7 @@ class Deliverer:
         if not is_delivered(contents.state, request, entries):
             result = await mailbox.read_result(request)
             if result is None:
-                self._controller.delivery_errors[identity.of.generation] = _LOST_RESULT
+                self._controller.endings.delivery_errors[identity.of.generation] = _LOST_RESULT
                 return
             if (result.of, result.request) != (contents.state.of, request):
                 raise broken("the result in its mailbox is another agent's")
@@ -210,7 +210,7 @@ class Deliverer:
                 raise busy("a request is in its mailbox")
             await mailbox.remove_result(request)
         await clear_away(self._controller, identity)
-        self._controller.delivery_errors.pop(identity.of.generation, None)
+        self._controller.endings.delivery_errors.pop(identity.of.generation, None)
         self._numbers.pop(identity.of.generation, None)
 
 

@@ -81,8 +81,9 @@ class _Keeper:
 
     async def _look_once(self) -> bool:
         try:
-            seen = await self._controller.look()
+            # What is removed by it is not looked at as an agent any more.
             await finish_closing(self._controller)
+            seen = await self._controller.look()
         except PinataError as error:
             self._report(error)
             return True

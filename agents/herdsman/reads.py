@@ -43,7 +43,7 @@ async def list_agents(controller: Controller) -> dict[str, Any]:
     """
     caller = controller.caller
     seen = await controller.look()
-    records = agent_records(seen, caller, controller.left_over)
+    records = agent_records(seen, caller, controller.endings.left_over)
     answer: dict[str, Any] = {"agents": records, "agent_definitions": []}
     try:
         answer["agent_definitions"] = show_roster(await controller.roster(), caller)

@@ -13,6 +13,7 @@ import trio
 
 from agents.herdsman.caller import Caller
 from agents.herdsman.controller import Controller
+from agents.herdsman.endings import Endings
 from agents.herdsman.errors import not_found
 from agents.herdsman.identity import GenerationId, SessionId
 from agents.herdsman.instructions import instructions
@@ -75,9 +76,9 @@ class Herd:
         self._place: Place | None = None
         self._moved = Bell()
         self._controllers: dict[Place, Controller] = {}
-        self._finding = trio.Lock()
         self._making = trio.Lock()
         self._attendants: list[Attendants] = []
+        self._endings = Endings()
         # Agents whose assignments are known to be over; of any other nobody knows that yet.
         self._done: frozenset[GenerationId] = frozenset()
         self._has_looked = Bell()
@@ -110,8 +111,7 @@ class Herd:
     @property
     def is_idle(self) -> bool:
         """See `HostHerd`."""
-        is_delivering = any(one.is_delivering for one in self._controllers.values())
-        return self._runtime.generations <= self._done and not is_delivering
+        return self._runtime.generations <= self._done and not self._endings.is_delivering
 
     async def wait_idle(self) -> None:
         """See `HostHerd`."""
@@ -209,6 +209,7 @@ class Herd:
             attendant=attendants.attendant,
             agent_dir=agent_dir,
             home=home,
+            endings=self._endings,
         )
 
     async def run(self) -> None:
@@ -266,7 +267,7 @@ class Herd:
         )
         found = None if self._place is None else self._controllers.get(self._place)
         if found is not None:
-            self._show(agent_records(seen, found.caller, found.left_over))
+            self._show(agent_records(seen, found.caller, self._endings.left_over))
 
 
 def is_done(state: State) -> bool:

@@ -21,6 +21,7 @@ from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
 from agents.herdsman.config import read_config
 from agents.herdsman.controller import Controller
+from agents.herdsman.endings import Endings
 from agents.herdsman.identity import Correlation, GenerationId, Label, RequestId, SessionId
 from agents.herdsman.mailbox import Mailbox
 from agents.herdsman.member import Member
@@ -80,7 +81,7 @@ class Desk:
     owner: StillOwner = field(default_factory=StillOwner)
     attendant: Callable[[Birth], Attendant] | None = None
     roster_fault: Exception | None = None
-    cleanup_errors: dict[GenerationId, str] = field(default_factory=dict)
+    endings: Endings = field(default_factory=Endings)
 
     @property
     def agent_dir(self) -> Path:
@@ -119,7 +120,7 @@ class Desk:
             attendant=self.attendant or self.member,
             agent_dir=self.agent_dir,
             home=self.home,
-            cleanup_errors=self.cleanup_errors,
+            endings=self.endings,
         )
 
     def member(self, birth: Birth) -> Attendant:

@@ -18,6 +18,7 @@ import trio
 from agents.herdsman.birth import Birth
 from agents.herdsman.caller import Caller
 from agents.herdsman.controller import Controller
+from agents.herdsman.endings import Endings
 from agents.herdsman.errors import HerdError, not_found
 from agents.herdsman.identity import Handle, Identity, Label, RequestId, SessionId
 from agents.herdsman.mailbox import Mailbox
@@ -158,7 +159,7 @@ class Stage:
     runtime: StillRuntime = field(default_factory=StillRuntime)
     owner: StillOwner = field(default_factory=StillOwner)
     roster: Roster | Exception = field(default_factory=lambda: Roster({}))
-    cleanup_errors: dict[Any, str] = field(default_factory=dict)
+    endings: Endings = field(default_factory=Endings)
 
     @classmethod
     def at(cls, path: Path) -> "Stage":
@@ -180,7 +181,7 @@ class Stage:
             caller=Caller(of, self.workspace, self.workspace, is_lead),
             roster=self._read_roster,
             attendant=_no_attendant,
-            cleanup_errors=self.cleanup_errors,
+            endings=self.endings,
         )
 
     def mailbox(self, label: str) -> Mailbox:

@@ -102,7 +102,7 @@ async def _list(story: HerdStory, stage: Stage) -> None:
     await stage.mailbox("broken").write_state(result_error(broken))
     await stage.add("unreadable")
     (stage.mailbox("unreadable").folder / "state.json").write_text("{")
-    stage.cleanup_errors[broken.of.generation] = "no space left on device"
+    stage.endings.cleanup_errors[broken.of.generation] = "no space left on device"
     await story.call(by, "agent_list")
 
     stage.roster = ExternalError("the definitions cannot be read")

@@ -312,7 +312,7 @@ async def test_where_nobody_can_tell_whether_the_task_was_taken_it_stays(
     assert isinstance(contents.pending, OnePending)
     assert not desk.runtime.agent("mine").is_gone.is_set()
     # Nobody may end by itself what may be at work.
-    assert desk.cleanup_errors == {}
+    assert desk.endings.cleanup_errors == {}
 
 
 async def test_what_cannot_be_proved_to_be_ours_is_left_and_both_causes_are_told(
@@ -336,7 +336,7 @@ async def test_what_cannot_be_proved_to_be_ours_is_left_and_both_causes_are_told
     assert not agent.is_gone.is_set()
     assert await desk.labels() == ["mine"]
     # The task was withdrawn, so that whoever looks after the session may end the agent.
-    assert list(desk.cleanup_errors) == [agent.identity.of.generation]
+    assert list(desk.endings.cleanup_errors) == [agent.identity.of.generation]
 
 
 async def test_an_agent_that_is_not_found_but_seems_to_be_there_is_left(
@@ -436,7 +436,7 @@ async def test_what_a_cancelled_call_cannot_undo_is_noted(
     puppets(desk)
     with trio.move_on_after(5):
         await call(seen_by(desk, Failing(desk)))
-    (left,) = desk.cleanup_errors.values()
+    (left,) = desk.endings.cleanup_errors.values()
     assert left == ("undoing it took longer than 60 s" if is_stuck else "no way")
     assert await desk.labels() == ["mine"]
 

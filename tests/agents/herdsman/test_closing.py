@@ -184,7 +184,7 @@ async def test_records_that_stay_are_told_and_a_later_close_removes_them(stage: 
     assert await close(stage.controller(), agent="scout") == {"action": "close", "agent": "scout"}
     assert stage.runtime.stopped == ["scout"]
     assert await labels(stage) == set()
-    assert stage.cleanup_errors == {}
+    assert stage.endings.cleanup_errors == {}
 
 
 async def test_records_that_stay_are_removed_by_a_later_look(
@@ -195,14 +195,14 @@ async def test_records_that_stay_are_removed_by_a_later_look(
     with failing_at(BROKEN, times=2):
         await close(stage.controller(), agent="scout")
         await finish_closing(stage.controller())
-    assert len(stage.cleanup_errors) == 1
-    stage.cleanup_errors[GenerationId(uid("long gone"))] = "it was there once"
+    assert len(stage.endings.cleanup_errors) == 1
+    stage.endings.cleanup_errors[GenerationId(uid("long gone"))] = "it was there once"
     async with stage.mailbox("scout").claim(patience_s=0):
         await finish_closing(stage.controller())
-    assert len(stage.cleanup_errors) == 1
+    assert len(stage.endings.cleanup_errors) == 1
     await finish_closing(stage.controller())
     await finish_closing(stage.controller())
-    assert stage.cleanup_errors == {}
+    assert stage.endings.cleanup_errors == {}
     assert await labels(stage) == {"writer"}
 
 

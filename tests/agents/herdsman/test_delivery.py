@@ -103,7 +103,7 @@ async def test_whoever_waits_until_nothing_is_on_its_way_hears_of_it_though_noth
     listener = stage.premises.signals.listen(ANYTHING)
 
     async def waiting(*, until: bool) -> None:
-        while controller.is_delivering is not until:
+        while controller.endings.is_delivering is not until:
             if until:
                 await trio.lowlevel.checkpoint()
             else:
@@ -138,7 +138,7 @@ async def test_result_of_another_agent_in_the_mailbox_is_not_told(
     async with keeping(controller):
         await passing()
     assert book.told == []
-    assert "another agent's" in controller.delivery_errors[state.of.generation]
+    assert "another agent's" in controller.endings.delivery_errors[state.of.generation]
 
 
 async def test_text_that_cannot_be_kept_is_told_without_a_reference(
@@ -185,13 +185,13 @@ async def test_agent_that_cannot_be_accounted_for_is_not_ended_and_its_result_no
         await passing()
         assert len(book.results) == 1
         assert stage.runtime.stopped == []
-        assert state.of.generation in controller.delivery_errors
+        assert state.of.generation in controller.endings.delivery_errors
         assert stage.mailbox("scout").folder.exists()
         stage.see(state, Lifecycle.IDLE)
         await trio.sleep(60)
     assert len(book.results) == 1
     assert not stage.mailbox("scout").folder.exists()
-    assert controller.delivery_errors == {}
+    assert controller.endings.delivery_errors == {}
 
 
 async def test_two_results_at_once_are_told_once_each_and_count_each_other(
@@ -253,7 +253,9 @@ async def test_result_that_is_gone_and_was_not_told_is_said_and_its_record_kept(
     async with keeping(controller):
         await passing()
     assert book.told == []
-    assert "is gone and was not delivered" in controller.delivery_errors[state.of.generation]
+    assert (
+        "is gone and was not delivered" in controller.endings.delivery_errors[state.of.generation]
+    )
     assert stage.mailbox("scout").folder.exists()
 
 
@@ -382,12 +384,12 @@ async def test_delivery_that_breaks_off_by_a_fault_is_said_once_and_tried_again(
             await trio.sleep(20)
             assert book.told == []
             assert caplog.text.count("by a fault of pinata: ZeroDivisionError") == 1
-            (fault,) = controller.delivery_errors.values()
+            (fault,) = controller.endings.delivery_errors.values()
             assert "it is not delivered by a fault of pinata" in fault
             patch.undo()
             await trio.sleep(10)
     assert len(book.told) == 1
-    assert not controller.delivery_errors
+    assert not controller.endings.delivery_errors
 
 
 def _break_off(_: object) -> NoReturn:

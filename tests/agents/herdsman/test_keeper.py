@@ -159,7 +159,7 @@ async def test_records_that_a_close_could_not_remove_are_removed_later(
     assert "cleanup_error" in answer
     async with keeping(controller):
         await trio.sleep(1)
-    assert controller.cleanup_errors == {}
+    assert controller.endings.cleanup_errors == {}
     assert not stage.mailbox("scout").folder.exists()
 
 

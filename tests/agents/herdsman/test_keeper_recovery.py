@@ -348,7 +348,7 @@ async def test_one_that_reuses_the_place_of_an_agent_is_not_ended_for_it(
         await trio.sleep(60)
         assert len(book.results) == 1
         assert stage.mailbox("scout").folder.exists()
-        assert state.of.generation in controller.delivery_errors
+        assert state.of.generation in controller.endings.delivery_errors
         del stage.runtime.agents[state.handle]
         await trio.sleep(60)
     assert stage.runtime.stopped == []
@@ -391,7 +391,7 @@ async def test_agents_of_another_machine_are_lost_and_their_sessions_go_on_after
         async with keeping(controller):
             await desk.settle()
             seen = await look(desk.premises, desk.runtime)
-            [record] = agent_records(seen, controller.caller, controller.left_over)
+            [record] = agent_records(seen, controller.caller, controller.endings.left_over)
             assert record["state"] == "lost"
             session_id = answer["session_id"]
             with pytest.raises(HerdError):

@@ -101,7 +101,7 @@ async def test_a_look_that_fails_makes_nobody_lost(stage: Stage) -> None:
 
 async def test_what_could_not_be_removed_is_listed_with_the_agent(stage: Stage) -> None:
     scout = await stage.add("scout", lifecycle=None)
-    stage.cleanup_errors[scout.of.generation] = "the disk is full"
+    stage.endings.cleanup_errors[scout.of.generation] = "the disk is full"
     assert (await listed(stage))["cleanup_error"] == "the disk is full"
 
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from agents.herdsman.closing import close
 from agents.herdsman.errors import HerdError
 from agents.herdsman.identity import SessionId
 from agents.herdsman.premises import Premises
@@ -17,10 +18,11 @@ from agents.herdsman.record import State
 from agents.herdsman.runtime import QUESTION, Inventory
 from engine.core.errors import ExternalError, UsageError
 from pinata import app
-from pinata.work.herd_place import premises_of
+from pinata.work.herd_place import Place, premises_of
 from pinata.work.herd_runtime import HerdRuntime
 from pinata.work.observer import Silence
 from tests.support.clock import patient_clock
+from tests.support.deaths import failing_at
 from tests.support.herd_hosts import HerdHost, PlayedSession, open_herd_host
 from tests.support.projects import Project, says
 
@@ -156,12 +158,29 @@ async def test_what_is_shown_tells_why_an_agent_is_still_here_as_the_list_does(
             await host.delegate("scout", "eye")
             (generation,) = host.herd._runtime.generations
             owner = await host.herd.controller(host.place)
-            owner.delivery_errors[generation] = "the disk is full"
+            owner.endings.delivery_errors[generation] = "the disk is full"
             owner.premises.signals.ring(host.session)
             await host.screen.until_left({"eye": "the disk is full"})
             (eye,) = (await host.call("agent_list"))["agents"]
             assert eye["cleanup_error"] == "the disk is full"
             await host.call("agent_close", agent="eye")
+
+
+async def test_what_was_closed_from_elsewhere_is_cleared_up_and_not_told_as_lost(
+    project: Project, day_clock: MockClock
+) -> None:
+    async with open_herd_host(project, patience_s=math.inf) as host:
+        host.define("scout", HANGS)
+        elsewhere = project.repo.root / "below"
+        elsewhere.mkdir()
+        with host.attached() as seat:
+            await host.delegate("scout", "eye")
+            owner = await host.herd.controller(Place(elsewhere, None))
+            with failing_at("herd.mailbox.emptied"):
+                assert "cleanup_error" in await close(owner, agent="eye")
+            await trio.sleep(60)
+        assert host.mailboxes == []
+        assert seat.entered == []
 
 
 async def test_herd_without_agents_does_nothing_for_a_day(
@@ -211,7 +230,7 @@ async def test_whoever_asks_at_once_is_one_owner(project: Project) -> None:
             nursery.start_soon(find)
     one, other = found
     assert one.turn is other.turn
-    assert one.delivery_errors is other.delivery_errors
+    assert one.endings.delivery_errors is other.endings.delivery_errors
 
 
 async def test_session_that_knows_of_no_agents_has_what_they_bring_told_later(
