@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trio.testing import MockClock
 
 from engine.core.events import (
     AttemptSettled,
@@ -21,6 +22,7 @@ from engine.core.spec import Kind, TaskSpec
 from engine.core.state import RunState
 from engine.scheduler import Continuation
 from pinata.work.conduct import _spent_before
+from tests.support.clock import patient_clock
 from tests.support.projects import Project, Turn, reports, says, scout, statuses, task_of
 
 A, B, C = (TaskId(name) for name in "abc")
@@ -34,6 +36,11 @@ def costs(turn: Turn, dollars: float) -> Turn:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project.create(tmp_path, {"a.txt": "one\n"})
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    return patient_clock()
 
 
 async def run(project: Project, *tasks: dict[str, Any], **script: list[Turn]) -> dict[str, Any]:
@@ -58,15 +65,16 @@ async def test_an_agent_that_spends_more_than_is_left_fails_and_ends_the_run(
 
 @pytest.mark.slow
 async def test_agents_that_only_together_spend_too_much_are_all_cancelled(
-    project: Project,
+    project: Project, clock: MockClock
 ) -> None:
+    # The price of neither is known before both have asked, so that none is set aside for either.
     answer = await run(
         project,
         scout("a"),
         scout("b"),
         scout("c", after=["a"]),
-        a=[costs(LOOK, 0.6), {"hang": True}],
-        b=[costs(LOOK, 0.5), {"hang": True}],
+        a=[costs(LOOK, 0.6) | {"delayMs": 60_000}, {"hang": True}],
+        b=[costs(LOOK, 0.5) | {"delayMs": 60_000}, {"hang": True}],
         c=[reports()],
     )
     assert statuses(answer) == {"a": "cancelled", "b": "cancelled", "c": "cancelled"}
