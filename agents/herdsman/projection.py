@@ -11,7 +11,7 @@ from typing import Final
 
 from agents.herdsman.owed import owes_work
 from agents.herdsman.presence import Observed, Presence
-from agents.herdsman.record import Contents
+from agents.herdsman.record import Contents, State
 from agents.herdsman.runtime import Lifecycle
 from agents.herdsman.tool_names import CLOSE, INSPECT, INTERRUPT, REPLY, STEER, TRANSCRIPT
 
@@ -157,6 +157,14 @@ def is_terminal(contents: Contents) -> bool:
         or state.completed is not None
         or state.active in contents.results
     )
+
+
+def is_done(state: State) -> bool:
+    """Return whether the agent has noted that its assignment is over, so that nothing needs it.
+
+    It may still be at work on that note when the result is there already; see `is_terminal`.
+    """
+    return state.active is None and (state.completed or state.result_error) is not None
 
 
 def is_starting(contents: Contents) -> bool:

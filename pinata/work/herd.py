@@ -22,7 +22,7 @@ from agents.herdsman.launches import end_orphans, stamp
 from agents.herdsman.listing import agent_records
 from agents.herdsman.look import Look, look
 from agents.herdsman.owner import OwnerAwayError
-from agents.herdsman.record import State
+from agents.herdsman.projection import is_done
 from agents.herdsman.signals import ANYTHING
 from engine.core.errors import PinataError
 from engine.system.bell import Bell
@@ -268,11 +268,6 @@ class Herd:
         found = None if self._place is None else self._controllers.get(self._place)
         if found is not None:
             self._show(agent_records(seen, found.caller, self._endings.left_over))
-
-
-def is_done(state: State) -> bool:
-    """Return whether an agent's assignment is over, so that the agent itself can go."""
-    return state.active is None and (state.completed or state.result_error) is not None
 
 
 @asynccontextmanager

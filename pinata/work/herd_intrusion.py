@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 import trio
 
 from agents.herdsman.identity import SessionId
+from agents.herdsman.projection import is_done
 from agents.herdsman.scan import scan
 from engine.core.errors import PinataError
 from engine.system.holder import read_live_holder
 from pinata.work.context import Context
-from pinata.work.herd import is_done
 from pinata.work.herd_place import premises_of
 from pinata.work.herd_visit import find_agents
 from pinata.work.session import Session
